@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -12,42 +11,38 @@ from typing import Any
 
 import torch
 
-from benchmarks import cool, gpu, local_encoders, oa, sam, sla  # noqa: F401 (registers the cases)
+from benchmarks import cool, local_encoders, oa, sam, sla  # noqa: F401 (registers the cases)
 from benchmarks.measure import environment, measure
 from benchmarks.registry import CASES, Case
+from hf_localattn.files import atomic_write
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="CASE", help=f"default: all of {', '.join(CASES)}; on a GPU its own"
-    )
+    parser.add_argument("names", nargs="*", metavar="CASE", help=f"default: all of {', '.join(CASES)}")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder for the result files")
-    parser.add_argument("--tiny", action="store_true", help="try a GPU's cases with tiny sizes, on any device")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
-    on_gpu = gpu.cases(gpu.TINY if arguments.tiny else gpu.FULL)
-    cases = on_gpu if arguments.tiny else CASES | on_gpu
-    unknown = set(arguments.names) - set(cases)
-    if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}: choose from {', '.join(cases)}")
+    if unknown := set(arguments.names) - set(CASES):
+        parser.error(f"unknown case {', '.join(sorted(unknown))}: choose from {', '.join(CASES)}")
 
     torch.set_num_threads(arguments.threads)
     wrong = []
-    for name in arguments.names or (on_gpu if arguments.tiny or device.type == "cuda" else CASES):
+    for name in arguments.names or CASES:
         try:
-            result = run(cases[name], device, arguments.repeats)
+            result = run(CASES[name], device, arguments.repeats)
         except AssertionError as error:
             wrong.append(name)
             print(f"\n{name}: not measured, because the results are wrong. {error}", flush=True)
             continue
-        print(report(cases[name], result), flush=True)
-        write(result, arguments.output / f"{name}--{place(device, arguments.threads)}.json")
+        print(report(CASES[name], result), flush=True)
+        path = arguments.output / f"{name}--{place(device, arguments.threads)}.json"
+        atomic_write(path, json.dumps(result, indent=2) + "\n")
     if wrong:
         sys.exit(f"wrong results: {', '.join(wrong)}")
 
@@ -95,14 +90,6 @@ def report(case: Case, result: dict[str, Any]) -> str:
         if "bounds" in result
     ]
     return "\n".join(lines)
-
-
-def write(result: dict[str, Any], path: Path) -> None:
-    """Write a result as JSON. The file is replaced as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(result, indent=2) + "\n")
-    os.replace(unfinished, path)
 
 
 if __name__ == "__main__":

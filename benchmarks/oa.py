@@ -1,4 +1,4 @@
-"""OA: a training step relative to the backbone, memory by query length, and question answering in chunks."""
+"""OA: a training step relative to the backbone, and memory by query length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from transformers import XLNetConfig, XLNetForTokenClassification
 
 from benchmarks.registry import Step, case
-from hf_localattn import OaXLNetConfig, OaXLNetForQuestionAnswering, OaXLNetForTokenClassification
+from hf_localattn import OaXLNetConfig, OaXLNetForTokenClassification
 from hf_localattn.models.configuration_local_attention import field_types
 from hf_localattn.models.oa_attention import OrthogonalAttentionBlock
 
@@ -80,28 +80,3 @@ def query_length(device: torch.device) -> dict[str, Step]:
     chunked = OrthogonalAttentionBlock(768, 12, 768, chunk_size=48).to(device)
     steps = {f"{tokens} tokens": partial(block_step, whole, tokens) for tokens in (8, 16, 32, 64)}
     return {**steps, "64 tokens in chunks of 48": partial(block_step, chunked, 64)}
-
-
-@case(
-    "oa-question-answering",
-    "OA-EMB with two blocks on XLNet-base, question answering, training step at batch 16, length 384, questions of 12 "
-    "to 27 tokens; peer: the bare backbone",
-    memory_targets={"chunks of 64": 1.5},
-)
-def question_answering(device: torch.device) -> dict[str, Step]:
-    torch.manual_seed(0)
-    batch, length = 16, 384
-    given = {
-        "input_ids": torch.randint(10, 30000, (batch, length)),
-        "attention_mask": torch.ones(batch, length, dtype=torch.long),
-        "query_mask": (torch.arange(length) >= length - 12 - torch.arange(batch)[:, None]).long(),
-        "start_positions": torch.zeros(batch, dtype=torch.long),
-        "end_positions": torch.ones(batch, dtype=torch.long),
-    }
-    given = {key: tensor.to(device) for key, tensor in given.items()}
-    fields = {"none": {"local_attention": "none"}, "whole": {}, "chunks of 64": {"oa_chunk_size": 64}}
-    models = {
-        name: OaXLNetForQuestionAnswering(OaXLNetConfig(backbone_config=XLNET_BASE, **own))
-        for name, own in fields.items()
-    }
-    return {name: partial(step, model.train().to(device), given) for name, model in models.items()}

@@ -28,7 +28,7 @@ from hf_localattn import OnnxModel
 from hf_localattn.exported import GRAPH, is_exported
 from hf_localattn.files import atomic_write
 from hf_localattn.serving.export import QUANTIZATIONS, export_checkpoint, quantize_graph
-from hf_localattn.tasks import TASKS, get_task
+from hf_localattn.tasks import TASKS
 from hf_localattn.tasks.run import Run, prepare_run
 from hf_localattn.training.arguments import ModelArguments, parse_arguments
 
@@ -73,7 +73,7 @@ def main() -> None:
 
 def load_run(checkpoint: str, task_name: str, words: list[str], scratch: str, batch_size: int) -> Run:
     """Prepare the evaluation that the task's script would run."""
-    task = get_task(task_name)
+    task = TASKS[task_name]
     words = [*words, "--model_name_or_path", checkpoint, "--output_dir", scratch, "--do_eval", "--use_cpu"]
     words += ["--per_device_eval_batch_size", str(batch_size), "--disable_tqdm", "true"]
     classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
@@ -121,7 +121,7 @@ def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) 
 
 def scores_of(run: Run) -> dict[str, float]:
     """Return the metrics of the validation rows, without times and counts."""
-    metrics = run.evaluate_split("validation", "eval")
+    metrics = run.trainer.evaluate()
     return {
         name.removeprefix(PREFIX): value
         for name, value in metrics.items()

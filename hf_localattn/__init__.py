@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 _ELSEWHERE = {
     "OnnxModel": ("exported", "OnnxModel"),
-    "outlook_attention_matrix": ("registry.views", "outlook_attention_matrix"),
+    "outlook_attention_matrix": ("registry.cool", "outlook_attention_matrix"),
     "LocalAttentionTrainer": ("training.trainer", "LocalAttentionTrainer"),
     "LocalAttentionTrainingArguments": ("training.arguments", "TrainingArguments"),
 }
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hf_localattn import tasks as tasks
     from hf_localattn.exported import OnnxModel
     from hf_localattn.models import *  # noqa: F403
-    from hf_localattn.registry.views import outlook_attention_matrix
+    from hf_localattn.registry.cool import outlook_attention_matrix
     from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments
     from hf_localattn.training.trainer import LocalAttentionTrainer
 

@@ -11,6 +11,9 @@ EXTRAS = {
     ),
     "parser": ("spacy",),
     "plot": ("matplotlib",),
+    "search": ("optuna",),
+    "lookahead": ("pytorch_optimizer",),
+    "cluster": ("ray",),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "demo": ("gradio",),
 }

@@ -28,26 +28,21 @@ def family_notes(name: str) -> dict[str, Any]:
     return notes
 
 
-def find_family(name: str) -> str:
+def find_family(name: str, *others: str) -> str:
     """Return the whole name of a family, which may be given by its first part, such as "sla".
+
+    Args:
+        name: the name.
+        *others: further names that are allowed, such as `PLAIN`.
 
     Raises:
         ValueError: There is no such family. The message lists all names.
     """
-    for known in family_names():
+    every = [*family_names(), *others]
+    for known in every:
         if name in (known, known.partition("-")[0]):
             return known
-    raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(family_names())}.")
-
-
-def find_family_option(name: str) -> str:
-    """Return the whole name for a value of a training script's `--family`: of a family, or `PLAIN`."""
-    if name == PLAIN:
-        return name
-    try:
-        return find_family(name)
-    except ValueError:
-        raise ValueError(f"--family must be one of {', '.join([*family_names(), PLAIN])}; got {name!r}.") from None
+    raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(every)}.")
 
 
 def split_paths(given: str) -> list[str]:

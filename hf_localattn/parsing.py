@@ -9,9 +9,6 @@ from typing import Any
 
 import yaml
 
-MOST_LEVELS = 100
-"""Maximum nesting of elements of an XML file."""
-
 # An escaped single surrogate of UTF-16. Text with a single surrogate cannot be encoded.
 _HALF = re.compile(r"\\[uU]0*[dD][89a-fA-F][0-9a-fA-F]{2}")
 

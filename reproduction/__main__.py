@@ -7,16 +7,25 @@ Repeat the command to resume it. Tables share runs with the same settings. Witho
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from hf_localattn.errors import exit_on_user_error
+from tqdm.auto import tqdm
+
+from hf_localattn.claims import claimed
+from hf_localattn.errors import exit_on_user_error, listed
 from hf_localattn.extras import require
+from hf_localattn.files import remove_leftovers
 from hf_localattn.studies.processes import RunFailed
 from hf_localattn_command import exit_on_interrupt
-from reproduction import loop
-from reproduction.request import select
+from reproduction.figures import draw_figure
+from reproduction.plan import Selection, TableRun, check_runs, first_of_each, plan, select
+from reproduction.report import write_report
+from reproduction.runs import best_setting, execute, result_of
+from reproduction.tables import load_table, table_names
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,21 +39,11 @@ def parser() -> argparse.ArgumentParser:
     add("--max-samples", metavar="N", type=int, help="use only the first N rows of each split")
     add("--backbone", help="Hub id or folder of the backbone, or 'tiny'; by default the paper's")
     add("--parser", help="spaCy pipeline for SLA, or 'tiny'")
-    add(
-        *("--data",),
-        metavar="CORPUS=FOLDER",
-        nargs="+",
-        default=[],
-        help="folders of local data, by default from the Hub; 'samples' for a few rows of the package",
-    )
+    data = "folders of local data, by default from the Hub; 'samples' for a few rows of the package"
+    add("--data", metavar="CORPUS=FOLDER", nargs="+", default=[], help=data)
     add("--test-corpora", metavar="CORPUS", nargs="*", help="further test corpora of the table; none without a value")
-    add(
-        *("--args",),
-        metavar="ARGUMENT=VALUE",
-        nargs="+",
-        default=[],
-        help="arguments of the training scripts that override the table's, such as num_train_epochs=1",
-    )
+    arguments = "arguments of the training scripts that override the table's, such as num_train_epochs=1"
+    add("--args", metavar="ARGUMENT=VALUE", nargs="+", default=[], help=arguments)
     add("--search", action="store_true", help="search the paper's grid of hyperparameters for each row first")
     add("--keep-models", action="store_true", help="keep the trained models in the output folder")
     add("--dry-run", action="store_true", help="only show the runs")
@@ -63,33 +62,93 @@ def main(words: Sequence[str] | None = None) -> None:
         with exit_on_interrupt(resumable=True), exit_on_user_error():
             negation.main(words[1:])
         return
-    own = parser().parse_args(words)
+    options = vars(parser().parse_args(words))
     with exit_on_interrupt(resumable=True), exit_on_user_error(), exit_on_user_error(RunFailed):
-        if own.table is None:
-            loop.list_tables()
+        if (table := options.pop("table")) is None:
+            list_tables()
             return
         require("train", "`python -m reproduction`")
-        selection = select(
-            own.table,
-            rows=own.rows,
-            tasks=own.tasks,
-            num_runs=own.num_runs,
-            max_samples=own.max_samples,
-            backbone=own.backbone,
-            parser=own.parser,
-            data=own.data,
-            test_corpora=None if own.test_corpora is None else tuple(own.test_corpora),
-            arguments=own.args,
-        )
-        loop.reproduce(
-            selection,
-            own.output_dir,
-            searches=own.search,
-            keep_models=own.keep_models,
-            dry_run=own.dry_run,
-            workers=own.workers,
-            ray_address=own.ray_address,
-        )
+        output, searches, dry_run = (options.pop(name) for name in ("output_dir", "search", "dry_run"))
+        place = {name: options.pop(name) for name in ("keep_models", "workers", "ray_address")}
+        if place["workers"] < 1:
+            raise ValueError(f"--workers must be at least 1; got {place['workers']}.")
+        reproduce(select(table, **options), output, searches=searches, dry_run=dry_run, **place)
+
+
+def reproduce(
+    selection: Selection, output: Path, *, searches: bool = False, dry_run: bool = False, **place: Any
+) -> None:
+    """Run the unfinished runs of a table, and write `TABLE.json`, `TABLE.md` and, for a figure, `TABLE.png`.
+
+    All is checked before anything is run. With `searches`, the paper's grid is searched first for each row and task,
+    with the first seed. `place` has the arguments of `execute`. If runs fail, the others are reported.
+    """
+    output = output.resolve()
+    runs = plan(selection, output / "runs")
+    if not runs:
+        raise ValueError(f"No such row of {selection.table.name} can be run: the paper quotes their numbers.")
+    print(f"{selection.table.title} ({selection.table.source})")
+    left = [run for run in runs if result_of(run) is None]
+    for run in first_of_each(runs) if dry_run else ():
+        own = [one for one in runs if one.key == run.key]
+        done = len(own) - sum(one in left for one in own)
+        counted = f"{len(own)} run{'s' * (len(own) > 1)}{f', {done} done' if done else ''}"
+        print(f"{', '.join(run.key)} ({counted}):\n  {run.command}")
+    check_runs(runs if searches else left)
+    print(f"{len(left)} of {len(runs)} runs are left.")
+    if not dry_run:
+        with claimed(output):
+            remove_leftovers(output)
+            _execute(selection, output, runs, searches=searches, **place)
+
+
+def _execute(selection: Selection, output: Path, runs: list[TableRun], *, searches: bool, **place: Any) -> None:
+    path, found, failed = output / f"{selection.table.name}.json", [], []
+    if searches:
+        options = {name: place[name] for name in ("workers", "ray_address")}
+        best = {
+            run.key: best_setting(run, selection.args, **options)
+            for run in tqdm(first_of_each(runs), "searching", unit="row")
+        }
+        found = [search for _, search in best.values() if search is not None]
+        runs = [dataclasses.replace(run, options={**run.options, **best[run.key][0]}) for run in runs]
+    else:  # finished baselines are compared with; with a search, their best settings are not known
+        names = {row.name for row in selection.rows}
+        others = {row.baseline for row in selection.rows} - names
+        rows = list(selection.table.rows.values())
+        known = plan(dataclasses.replace(selection, rows=[row for row in rows if row.name in others]), output / "runs")
+        known = [run for run in known if result_of(run) is not None]
+        names |= {run.row.name for run in known}
+        selection = dataclasses.replace(selection, rows=[row for row in rows if row.name in names])
+        runs = [*known, *runs]
+    done = [(run, record) for run in runs if (record := result_of(run)) is not None]
+    metrics = write_report(selection, path, done, found) if done else {}
+    left = [run for run in runs if result_of(run) is None]
+    for ended, error in execute(left, **place):
+        if error is not None:
+            failed.append(f"{ended.name}: {error}")
+            continue
+        same = [run for run in left if run.folder == ended.folder]
+        done += [(run, record) for run in same if (record := result_of(run)) is not None]
+        metrics = write_report(selection, path, done, found)
+    if failed:
+        raise RunFailed(f"Runs without a result: {listed(failed)}. Repeat the command to run them again.")
+    print(path.with_suffix(".md").read_text(encoding="utf-8"))
+    for run, _ in done:
+        if (run.folder / "config.json").is_file():
+            print(f"{run.row.name}, {run.task.name}, run {run.number}: {run.folder}")
+    print(f"Wrote {path.with_suffix('.md')} and .json.")
+    if selection.table.figure is not None:
+        print(draw_figure(selection.table, metrics, output))
+
+
+def list_tables() -> None:
+    """Print all tables with their rows and tasks."""
+    width = max(map(len, table_names()))
+    for table in map(load_table, table_names()):
+        print(f"{table.name:{width}}  {table.title}")
+        print(f"{'':{width}}    rows: {', '.join(table.rows)}")
+        print(f"{'':{width}}    tasks (corpora): {', '.join(f'{t.name} ({t.corpus})' for t in table.tasks.values())}")
 
 
 if __name__ == "__main__":

@@ -26,10 +26,7 @@ SUFFIXES = ("", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".conll", ".conllu", 
 
 
 class Entry(BaseModel):
-    """An entry of a file: a mapping whose values have exactly the annotated types.
-
-    The field `name` is not read from the entry. `name_entries` sets it to the key of the entry.
-    """
+    """An entry of a file: a mapping whose values have exactly the annotated types. Its `name` is its key."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -47,14 +44,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 class Corpus(Entry):
-    """A corpus on the Hub or in local files.
+    """A corpus on the Hub or in local files, with its printed title, the URL of its source, its license and format.
 
     Attributes:
-        name: key in corpora.yaml.
-        title: printed name.
-        source: URL or description of the source.
-        license: license as stated by the source.
-        format: format of its files.
         files: further names of each split's file in a folder of the corpus, in addition to the names in `SPLITS`,
             with or without a suffix. "." is the folder itself.
         sample: sample file of each split in the same format, relative to the folder of `hf_localattn.resources`.
@@ -84,6 +76,11 @@ class Corpus(Entry):
         """Return the names that the file of a split may have, without a suffix."""
         return [*SPLITS[split], *(self.files.get(split) or ())]
 
+    def expected(self, splits: Sequence[str]) -> str:
+        """Return the names of the files of splits, for messages."""
+        names = (" or ".join(f"{stem}.*" for stem in self.stems(split) if stem != ".") for split in splits)
+        return f"{', '.join(names)}: {self.format}"
+
 
 @cache
 def load_corpora() -> dict[str, Corpus]:
@@ -112,59 +109,31 @@ def corpus_arguments(
         if corpus.hub is None:
             raise ValueError(
                 f"{corpus.title} cannot be loaded from the Hub. Get it from {corpus.source} (license:"
-                f" {corpus.license}) and give its folder, --data {corpus.name}=FOLDER, with"
-                f" {_expected(corpus, splits)}: {corpus.format}"
+                f" {corpus.license}) and give its folder, --data {corpus.name}=FOLDER, with {corpus.expected(splits)}"
             )
         # For a task of GLUE, --task_name is enough.
         named = {} if corpus.hub == GLUE else {"dataset_name": corpus.hub, "dataset_config_name": corpus.config}
         return {**named, **corpus.arguments, **corpus.hub_arguments}
+    found, folder, given = dict[str, Path](), Path(where), {**corpus.arguments, **corpus.file_arguments}
+    for split in (*splits, *optional):
+        candidates = [folder / f"{stem}{suffix}" for stem in corpus.stems(split) for suffix in SUFFIXES]
+        if where == SAMPLES:
+            candidates = [RESOURCES / file for own, file in corpus.sample.items() if own == split]
+        if path := next((path for path in candidates if path.exists()), None):
+            found[split] = path
     if where == SAMPLES:
-        found = {split: RESOURCES / file for split, file in corpus.sample.items()}
         own = {**corpus.arguments, **corpus.sample_arguments}
+    elif missing := [split for split in splits if split not in found]:
+        lacks = f" lacks the {' and '.join(missing)} data" if folder.is_dir() else ": there is no such folder"
+        raise FileNotFoundError(f"--data {corpus.name}={where}{lacks}. It should hold {corpus.expected(missing)}")
     else:
-        found = _folder_files(corpus, splits, Path(where), optional)
-        own = {
-            name: str(Path(where, value)) if name.endswith("_file") else value
-            for name, value in {**corpus.arguments, **corpus.file_arguments}.items()
-        }
-    wanted = [split for split in (*splits, *optional) if split in found]
-    return {**{f"{split}_file": str(found[split]) for split in wanted}, **own}
+        own = {name: str(folder / value) if name.endswith("_file") else value for name, value in given.items()}
+    return {**{f"{split}_file": str(path) for split, path in found.items()}, **own}
 
 
-def describe_source(where: str | None, corpora: Mapping[str, Corpus], name: str) -> str:
+def describe_source(name: str, where: str | None) -> str:
     """Describe the source of a corpus without local paths."""
-    if where is None:
-        corpus = corpora[name]
-        return f"the Hub: {corpus.hub}" + (f" ({corpus.config})" if corpus.config else "")
-    return "the samples of this package" if where == SAMPLES else "local files"
-
-
-def _folder_files(
-    corpus: Corpus, splits: Sequence[str], folder: Path, optional: Sequence[str] = ()
-) -> dict[str, Path]:
-    """Return the files of a corpus in a folder, by split.
-
-    Raises:
-        FileNotFoundError: the folder does not exist, or it lacks a split.
-    """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"--data {corpus.name}={folder}: there is no such folder.")
-    found = {split: _find(folder, corpus.stems(split)) for split in (*splits, *optional)}
-    if missing := [split for split in splits if found[split] is None]:
-        raise FileNotFoundError(
-            f"--data {corpus.name}={folder} lacks the {' and '.join(missing)} data: it should hold"
-            f" {_expected(corpus, missing)}. {corpus.format}"
-        )
-    return {split: path for split, path in found.items() if path is not None}
-
-
-def _find(folder: Path, stems: Sequence[str]) -> Path | None:
-    candidates = (folder / f"{stem}{suffix}" for stem in stems for suffix in SUFFIXES)
-    return next((path for path in candidates if path.exists()), None)
-
-
-def _expected(corpus: Corpus, splits: Sequence[str]) -> str:
-    return ", ".join(
-        " or ".join("its own files" if stem == "." else f"{stem}.*" for stem in corpus.stems(split))
-        for split in splits
-    )
+    if where is not None:
+        return "the samples of this package" if where == SAMPLES else "local files"
+    corpus = load_corpora()[name]
+    return f"the Hub: {corpus.hub}" + (f" ({corpus.config})" if corpus.config else "")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from hf_localattn.registry import family_of
-from hf_localattn.studies.study import Study
 from hf_localattn.training.models import load_model_and_tokenizer
 from reproduction.plan import TableRun
 
@@ -30,15 +27,14 @@ def profile(run: TableRun) -> dict[str, float]:
     Args:
         run: run with options of `run_ner.py`.
     """
-    study = _study(run, "run_ner")
-    data_args, device = study.data_args, study.training_args.device
+    study = run.study(Path("unused"))
+    device, length = study.training_args.device, study.data_args.max_seq_length
     fields = {"num_labels": 2, "id2label": {0: "O", 1: "SCOPE"}, "label2id": {"O": 0, "SCOPE": 1}}
     model, _ = load_model_and_tokenizer("token-classification", study.model_args, study.training_args, **fields)
     model.eval().to(device)
     family = family_of(model.config)
     metrics = {"parameters": float(sum(parameter.numel() for parameter in model.parameters()))}
-    positions = getattr(model.config, "max_position_embeddings", None) or data_args.max_seq_length
-    length = min(data_args.max_seq_length, positions)
+    length = min(length, getattr(model.config, "max_position_embeddings", None) or length)
     for size in BATCH_SIZES:
         inputs = {"input_ids": torch.randint(5, model.config.vocab_size, (size, length), device=device)}
         if family is not None and family.query is not None and family.query.input in model.config.required_inputs:
@@ -56,7 +52,7 @@ def text_statistics(run: TableRun) -> dict[str, float]:
     Args:
         run: run with options of `run_glue.py`.
     """
-    prepared = _study(run, "run_glue").prepare()
+    prepared = run.study(Path("unused")).prepare()
     special = prepared.trainer.processing_class.num_special_tokens_to_add()
     metrics: dict[str, float] = {}
     for split, features in prepared.features.items():
@@ -66,18 +62,8 @@ def text_statistics(run: TableRun) -> dict[str, float]:
     return metrics
 
 
-Measure = Callable[[TableRun], dict[str, float]]
-
-MEASURES: dict[str, Measure] = {
-    "profile": profile,
-    "statistics": text_statistics,
-}
+MEASURES = {"profile": profile, "statistics": text_statistics}
 """Measures, by name in a table."""
-
-
-def _study(run: TableRun, script: str) -> Study:
-    task = run.task.model_copy(update={"script": script})
-    return dataclasses.replace(run, task=task).study(Path("unused"))
 
 
 @torch.no_grad()

@@ -22,7 +22,7 @@ from hf_localattn.files import atomic_directory, atomic_write
 from hf_localattn.hub import write_card
 from hf_localattn.hub.model_card import BOUNDARY
 from hf_localattn.serving.export import WEIGHTS, export_checkpoint
-from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, machine_of, run_all
+from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
 from reproduction.written_negation import write_file
 
 HELD_OUT = 0.2
@@ -120,7 +120,7 @@ class Recipe:
         own = {**MODELS[model], "backbone": self.backbone, "seed": seed, "train_file": files, "do_train": True}
         tests = [
             ScriptRun(
-                "token-classification",
+                "ner",
                 {
                     **{"task_name": "negation", "detect_cues": True, "do_eval": True},
                     **{"model_name_or_path": str(self.folder / name), "validation_file": str(path)},
@@ -132,7 +132,7 @@ class Recipe:
             if part.endswith("-test")
         ]
         folder = self.folder / name
-        return ScriptRun("token-classification", {**TRAINING, **own, "output_dir": str(folder)}, folder, tuple(tests))
+        return ScriptRun("ner", {**TRAINING, **own, "output_dir": str(folder)}, folder, tuple(tests))
 
     def scores(self, run: ScriptRun) -> dict[str, Any]:
         """Return the scores of a trained model on each test set, and on the sentences that mislead rules."""
@@ -254,7 +254,7 @@ def main(words: Sequence[str] | None = None) -> None:
     runs |= {
         f"{own.models[0]} without {part}": [recipe.run(own.models[0], own.seeds[0], part)] for part in own.without
     }
-    for run, result in run_all([one for some in runs.values() for one in some], machine_of(own.workers, None)):
+    for run, result in run_all([one for some in runs.values() for one in some], own.workers):
         if isinstance(result, RunFailed):
             raise SystemExit(f"error: {run.folder.name}: {result}")
     scores = {name: [recipe.scores(one) for one in some] for name, some in runs.items()}

@@ -7,78 +7,30 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from hf_localattn.files import atomic_write
-from hf_localattn.studies.statistics import Comparison, compare_runs, format_interval, format_p, holm
+from hf_localattn.studies.compare import Comparison, compare_runs, format_interval, format_p, holm
 from hf_localattn.studies.study import write_results
-from reproduction.corpora import describe_source, load_corpora
-from reproduction.plan import TableRun
-from reproduction.request import Selection
-from reproduction.tables import Row, Table, TableScore, TableTask
+from reproduction.corpora import describe_source
+from reproduction.plan import Selection, TableRun
+from reproduction.tables import Row, Score, Table, TableTask
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 """Metrics by row and task, and by run number."""
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A score of a row, published and measured, in the paper's unit or as a ratio to the baseline.
-
-    Attributes:
-        row: name of the row.
-        row_title: its printed title.
-        task: name of the task.
-        task_title: its printed title.
-        score: printed name of the score.
-        published: the printed number, or None.
-        measured: mean of the runs; None if there are no runs.
-        deviation: sample standard deviation, None for a single run.
-        runs: number of runs.
-        baseline: name of the baseline. None if the row is a baseline.
-        baseline_title: its printed title.
-        against_baseline: mean difference from the same runs of the baseline, or None.
-        interval: 95 % interval of this difference, or None.
-        p_value: p-value of a paired t-test of this difference; for folds, with the correction of Nadeau and
-            Bengio. None if there are fewer than two pairs, or if all pairs have the same difference.
-        corrected_p_value: p-value after Holm's correction for all comparisons of the table.
-        pairs: number of runs that both rows have.
-        remark: reason for a missing or limited comparison, or None.
-    """
-
-    row: str
-    row_title: str
-    task: str
-    task_title: str
-    score: str
-    published: float | None
-    measured: float | None
-    deviation: float | None
-    runs: int
-    baseline: str | None
-    baseline_title: str | None
-    against_baseline: float | None
-    interval: tuple[float, float] | None
-    p_value: float | None
-    pairs: int
-    remark: str | None
-    corrected_p_value: float | None = None
-
-    @property
-    def difference(self) -> float | None:
-        """Measured minus published number."""
-        return None if self.measured is None or self.published is None else self.measured - self.published
+CHOICES = {"backbone": "backbone", "parser": "parser", "runs": "number of runs", "limit": "rows of each split at most"}
+"""Settings of the caller in result files, with their names in the report."""
 
 
-def values_of(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
+def finite_scores(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]:
     """Return the finite scores of a row, by run number, in the paper's unit."""
-    return {number: value for number, value in scores_by_run(runs, row, task, score).items() if math.isfinite(value)}
+    return {number: value for number, value in _scores(runs, row, task, score).items() if math.isfinite(value)}
 
 
-def scores_by_run(runs: Runs, row: str, task: str, score: TableScore) -> dict[int, float]:
+def _scores(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]:
     """Return a score of all runs of a row, by run number, in the paper's unit. JSON has null for NaN."""
     return {
         number: math.nan if metrics[score.metric] is None else metrics[score.metric] * score.scale
@@ -88,157 +40,101 @@ def scores_by_run(runs: Runs, row: str, task: str, score: TableScore) -> dict[in
 
 
 def summarize(
-    table: Table,
-    rows: Sequence[Row],
-    tasks: Sequence[TableTask],
-    runs: Runs,
-    data: Runs = MappingProxyType({}),
-) -> list[Cell]:
-    """Return a cell for each published or measured score, in the table's order.
+    table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], runs: Runs, data: Runs = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """Return a cell for each published or measured score, in the table's order, from metrics and digests of data.
 
-    Args:
-        table: the table.
-        rows: rows of the table.
-        tasks: tasks of the table.
-        runs: metrics of the runs.
-        data: digests of the splits of the runs, *optional*.
+    Returns:
+        Cells of `TABLE.json`: names and titles; `published` and `measured` number (mean of the runs) in the paper's
+        unit or as a ratio to the baseline, `deviation` of the sample and their `difference`; the fields of
+        `Comparison` with the same runs of the baseline, the difference as `against_baseline`; and
+        `corrected_p_value`, after Holm's correction for all comparisons of the table. Unknown values are None.
     """
-    cells = []
-    for row in rows:
-        for task in tasks:
-            if row.tasks is not None and task.name not in row.tasks:
-                continue
-            for score in scores_of_task(task):
-                cell = _cell(table, row, task, score, runs, data)
-                if cell.published is not None or cell.runs:
-                    cells.append(cell)
-    corrected = holm([cell.p_value for cell in cells])
-    return [dataclasses.replace(cell, corrected_p_value=p) for cell, p in zip(cells, corrected, strict=True)]
-
-
-def scores_of_task(task: TableTask) -> list[TableScore]:
-    """Return the scores of a task and of its further test corpora."""
-    others = [
-        score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
-        for title in task.test_corpora
-        for score in task.scores.values()
+    cells = [
+        _cell(table, row, task, score, runs, data)
+        for row in rows
+        for task in tasks
+        if row.tasks is None or task.name in row.tasks
+        for score in task.all_scores
     ]
-    return [*task.scores.values(), *others]
+    cells = [cell for cell in cells if cell["published"] is not None or cell["runs"]]
+    corrected = holm([cell["p_value"] for cell in cells])
+    for cell, p_value in zip(cells, corrected, strict=True):
+        known = cell["measured"] is not None and cell["published"] is not None
+        cell |= {"corrected_p_value": p_value, "difference": cell["measured"] - cell["published"] if known else None}
+    return cells
 
 
-def _cell(
-    table: Table,
-    row: Row,
-    task: TableTask,
-    score: TableScore,
-    runs: Runs,
-    data: Runs,
-) -> Cell:
-    own = scores_by_run(runs, row.name, task.name, score)
+def _cell(table: Table, row: Row, task: TableTask, score: Score, runs: Runs, data: Runs) -> dict[str, Any]:
+    own = _scores(runs, row.name, task.name, score)
     published = table.published(row, task, score.name)
-    baseline = table.rows[row.baseline] if row.baseline is not None else None
-    other = scores_by_run(runs, baseline.name, task.name, score) if baseline is not None else {}
+    baseline = None if row.baseline is None else table.rows[row.baseline]
+    other = {} if baseline is None else _scores(runs, baseline.name, task.name, score)
     if score.ratio:
         reference = baseline or row  # a baseline is compared with itself
-        whole = [value for value in (other if baseline is not None else own).values() if math.isfinite(value)]
+        whole = finite_scores(runs, reference.name, task.name, score).values()
         unit = statistics.fmean(whole) if whole else 0.0
-        own = {number: value / unit for number, value in own.items()} if unit else {}
-        other = {number: value / unit for number, value in other.items()} if unit else {}
+        own, other = ({number: value / unit for number, value in one.items()} if unit else {} for one in (own, other))
         known = table.published(reference, task, score.name)
         published = published / known if published is not None and known else None
     values = [value for value in own.values() if math.isfinite(value)]
     found = Comparison()
     if baseline is not None:
-        mine, theirs = (data.get((name, task.name)) for name in (row.name, baseline.name))
-        found = compare_runs(own, other, mine, theirs, folds=task.folds)
-    return Cell(
-        row=row.name,
-        row_title=row.title,
-        task=task.name,
-        task_title=task.title,
-        score=f"{score.name} (ratio)" if score.ratio else score.name,
-        published=published,
-        measured=statistics.fmean(values) if values else None,
-        deviation=statistics.stdev(values) if len(values) > 1 else None,
-        runs=len(values),
-        baseline=row.baseline,
-        baseline_title=None if baseline is None else baseline.title,
-        against_baseline=found.difference,
-        interval=found.interval,
-        p_value=found.p_value,
-        pairs=found.pairs,
-        remark=found.remark,
-    )
+        digests = (data.get((name, task.name)) for name in (row.name, baseline.name))
+        found = compare_runs(own, other, *digests, folds=task.folds)
+    compared = dataclasses.asdict(found)
+    return {
+        "row": row.name,
+        "row_title": row.title,
+        "task": task.name,
+        "task_title": task.title,
+        "score": f"{score.name} (ratio)" if score.ratio else score.name,
+        "published": published,
+        "measured": statistics.fmean(values) if values else None,
+        "deviation": statistics.stdev(values) if len(values) > 1 else None,
+        "runs": len(values),
+        "baseline": row.baseline,
+        "baseline_title": None if baseline is None else baseline.title,
+        "against_baseline": compared.pop("difference"),
+        **compared,
+    }
 
 
-class Report:
-    """The measured table of a selection, written after each run as `TABLE.json` and `TABLE.md`.
+def write_report(
+    selection: Selection, path: Path, runs: Sequence[tuple[TableRun, Mapping[str, Any]]], searches: Sequence[Any] = ()
+) -> dict[tuple[str, str], dict[int, dict[str, Any]]]:
+    """Write the measured table of a selection as JSON and as Markdown, and return the metrics of its runs.
 
-    Args:
-        selection: rows and tasks of the table.
-        output: output folder.
-        searches: results of the searches, one for each row and task.
-
-    Attributes:
-        runs: metrics of the finished runs.
+    `path` is the .json file, `runs` are the finished runs with their records, and `searches` the results of searches.
     """
-
-    def __init__(self, selection: Selection, output: Path, searches: Sequence[Mapping[str, Any]] = ()):
-        self.selection, self.output, self.searches = selection, output, searches
-        self.runs: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-        self.data: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-        self._results: list[dict[str, Any]] = []
-
-    def add(self, run: TableRun, result: Mapping[str, Any], folder: Path, model: Path | None) -> None:
-        """Add a finished run and write the files.
-
-        Args:
-            run: the run.
-            result: its record.
-            folder: its folder.
-            model: the folder of its model, or None.
-        """
-        self.runs.setdefault(run.key, {})[run.number] = result["metrics"]
-        self.data.setdefault(run.key, {})[run.number] = result["data"]
+    metrics: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+    data: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+    results = []
+    for run, record in runs:
+        metrics.setdefault(run.key, {})[run.number] = record["metrics"]
+        data.setdefault(run.key, {})[run.number] = record["data"]
+        folder = str(run.folder.relative_to(path.parent))
         where = {"row": run.row.name, "task": run.task.name, "run": run.number, "command": run.command}
-        where |= {"folder": str(folder.relative_to(self.output)), "folds": run.task.folds}
-        kept = None if model is None else str(model.relative_to(self.output))
-        self._results.append({**result, **where, "model": kept})
-        found = self._content()
-        write_results(self._path("json"), found)
-        atomic_write(self._path("md"), as_markdown(found))
-
-    def show(self) -> None:
-        """Print the table and the paths of its files and models."""
-        print(self._path("md").read_text(encoding="utf-8"))
-        for result in self._results:
-            if result["model"] is not None:
-                print(f"{result['row']}, {result['task']}, run {result['run']}: {self.output / result['model']}")
-        print(f"Wrote {self._path('md')} and .json.")
-
-    def _path(self, suffix: str) -> Path:
-        return self.output / f"{self.selection.table.name}.{suffix}"
-
-    def _content(self) -> dict[str, Any]:
-        table, overrides, corpora = self.selection.table, self.selection.overrides, load_corpora()
-        tasks = [task for task in self.selection.tasks if task.script != "profile"]  # a profile reads no data
-        names = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
-        cells = summarize(table, self.selection.rows, self.selection.tasks, self.runs, self.data)
-        return {
-            "table": table.name,
-            "title": table.title,
-            "source": table.source,
-            "notes": table.notes,
-            "command": " ".join([self.selection.command, *(["--search"] if self.searches else [])]),
-            "choices": overrides.as_data(),
-            "searches": self.searches,
-            "corpora": {name: describe_source(overrides.where(name), corpora, name) for name in names},
-            "scores": [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in cells],
-            "runs": self._results,
-        }
-
-
-_CALLED = {"backbone": "backbone", "parser": "parser", "runs": "number of runs", "limit": "rows of each split at most"}
+        kept = folder if (run.folder / "config.json").is_file() else None
+        results.append({**record, **where, "folder": folder, "folds": run.task.folds, "model": kept})
+    table, told = selection.table, selection.as_data()
+    tasks = [task for task in selection.tasks if task.script != "profile"]  # a profile reads no data
+    corpora = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
+    found = {
+        "table": table.name,
+        "title": table.title,
+        "source": table.source,
+        "notes": table.notes,
+        "command": told["command"] + " --search" * bool(searches),
+        "choices": told["choices"],
+        "searches": searches,
+        "corpora": {name: describe_source(name, selection.where(name)) for name in corpora},
+        "scores": summarize(table, selection.rows, selection.tasks, metrics, data),
+        "runs": results,
+    }
+    write_results(path, found)
+    atomic_write(path.with_suffix(".md"), as_markdown(found))
+    return metrics
 
 
 def as_markdown(found: Mapping[str, Any]) -> str:
@@ -246,38 +142,50 @@ def as_markdown(found: Mapping[str, Any]) -> str:
     ran = {(cell["row"], cell["task"]) for cell in found["scores"] if cell["measured"] is not None}
     # Finished runs are shown without missing scores, such as times on shared cores.
     cells = [c for c in found["scores"] if c["measured"] is not None or (c["row"], c["task"]) not in ran]
-    several = len({cell["task"] for cell in cells}) > 1
     baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
-    printed = [] if all(cell["published"] is None for cell in cells) else ["published", "difference"]
-    head = ["row", *(["task"] if several else []), "score", *printed[:1], "measured", *printed[1:]]
-    head += [f"against {baselines[0] if len(baselines) == 1 else 'baseline'}", "95 % interval", "corrected p (n)"]
+    against = f"against {baselines[0] if len(baselines) == 1 else 'baseline'}"
+    columns = ["row", "task", "score", "published", "measured", "difference", against, "95 % interval"]
+    columns += ["corrected p (n)"]
+    hidden = set() if any(cell["published"] is not None for cell in cells) else {"published", "difference"}
+    hidden |= set() if len({cell["task"] for cell in cells}) > 1 else {"task"}
+    rows = [dict(zip(columns, _shown(cell), strict=True)) for cell in cells]
+    shown = [name for name in columns if name not in hidden]
     lines = [f"## {found['title']}", "", f"{found['source']} (`{found['table']}`).", ""]
-    lines += [*(f"* {text}" for text in _about(found)), "", _line(head), _line(["---"] * len(head))]
-    for cell in cells:
-        measured = _shown(cell["measured"])
-        if cell["deviation"] is not None:
-            measured += f" ± {_shown(cell['deviation'])}"
-        p_value = f"{format_p(cell['corrected_p_value'])} ({cell['pairs']})" if cell["pairs"] else ""
-        interval = format_interval(cell["interval"]) if cell["pairs"] else ""
-        own = [cell["row_title"], *([cell["task_title"]] if several else [])]
-        own += [cell["score"], *([_shown(cell["published"])] if printed else []), measured]
-        own += [_signed(cell["difference"])] if printed else []
-        lines.append(_line([*own, _signed(cell["against_baseline"]), interval, p_value]))
-    notes = (*_compared(cells, baselines), *_remarks(cells), *found["notes"])
-    lines += ["", *(f"* {note}" for note in notes)]
-    lines += ["", "```bash", found["command"], "```"]
+    lines += [*(f"* {text}" for text in _about(found)), "", _line(shown), _line(["---"] * len(shown))]
+    lines += [_line([row[name] for name in shown]) for row in rows]
+    notes = []
+    for baseline in baselines if len(baselines) > 1 else ():
+        own = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
+        notes.append(f"The baseline of {', '.join(own)} is {baseline}.")
+    for remark in dict.fromkeys(cell["remark"] for cell in cells if cell["remark"]):
+        where = [f"{c['row_title']} ({c['task_title']}, {c['score']})" for c in cells if c["remark"] == remark]
+        notes.append(f"{', '.join(where)}: {remark}.")
+    lines += ["", *(f"* {note}" for note in [*notes, *found["notes"]]), "", "```bash", found["command"], "```"]
     return "\n".join(lines) + "\n"
+
+
+def _shown(cell: Mapping[str, Any]) -> list[str]:
+    """Return the texts of all columns of a cell."""
+
+    def text(value: float | None, form: str = ".2f") -> str:
+        return "" if value is None else format(value, form if abs(value) < 1000 or "+" in form else ",.0f")
+
+    spread = "" if cell["deviation"] is None else f" ± {text(cell['deviation'])}"
+    numbers = [text(cell["published"]), text(cell["measured"]) + spread, text(cell["difference"], "+.2f")]
+    numbers.append(text(cell["against_baseline"], "+.2f"))
+    p_value = f"{format_p(cell['corrected_p_value'])} ({cell['pairs']})"
+    tests = [format_interval(cell["interval"]), p_value] if cell["pairs"] else ["", ""]
+    return [cell["row_title"], cell["task_title"], cell["score"], *numbers, *tests]
 
 
 def _about(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines on data, changed settings, searches and versions."""
-    choices, runs = found["choices"], found["runs"]
+    choices = found["choices"]
     yield f"Data: {'; '.join(f'{name} from {where}' for name, where in found['corpora'].items())}."
-    own = {_CALLED[name]: choices[name] for name in _CALLED if choices.get(name) is not None}
+    own = {title: choices[name] for name, title in CHOICES.items() if choices.get(name) is not None}
     if choices.get("also") is not None:
         own["further test corpora"] = ", ".join(choices["also"]) or "none"
-    own |= choices["arguments"]
-    if own:
+    if own := own | choices["arguments"]:
         yield f"Changed from the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
     for search in found["searches"]:
         tried = len(search["tried"]) + len(search["failed"])
@@ -287,43 +195,11 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
             f"Searched for {search['row']}, {search['task']}, with the first seed: {tried} settings"
             f"{failed}; the best is {best}, with {search['metric']} {search['score']:.4f}."
         )
-    where = Counter(
-        ", ".join(f"{name} {number}" for name, number in run["versions"].items()) + f", on {run['device']}"
-        for run in runs
-    )
-    for versions, count in where.items():
-        yield f"{count} run{'' if count == 1 else 's'}: {versions}."
-
-
-def _compared(cells: Sequence[Mapping[str, Any]], baselines: Sequence[str]) -> Iterator[str]:
-    """Yield the rows that are compared with each baseline if there are several baselines."""
-    for baseline in baselines if len(baselines) > 1 else ():
-        rows = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
-        yield f"The baseline of {', '.join(rows)} is {baseline}."
-
-
-def _remarks(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the limits of comparisons, each with the cells that it applies to."""
-    found: dict[str, list[str]] = {}
-    for cell in cells:
-        remarks = [cell["remark"]] if cell["remark"] else []
-        if cell.get("examples"):  # of older results
-            remarks.append(f"the interval also covers other test examples ({cell['examples']} were kept)")
-        for remark in remarks:
-            found.setdefault(remark, []).append(f"{cell['row_title']} ({cell['task_title']}, {cell['score']})")
-    for remark, where in found.items():
-        yield f"{', '.join(where)}: {remark}."
+    versions = [", ".join(f"{name} {number}" for name, number in run["versions"].items()) for run in found["runs"]]
+    places = Counter(f"{own}, on {run['device']}" for own, run in zip(versions, found["runs"], strict=True))
+    for place, count in places.items():
+        yield f"{count} run{'' if count == 1 else 's'}: {place}."
 
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
-
-
-def _shown(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value:+.2f}"

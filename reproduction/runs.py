@@ -1,11 +1,11 @@
-"""Runs of a table, in folders named by their options: tables share finished runs, and a killed run resumes."""
+"""Execution of the runs of tables. Tables share finished runs, and a killed run resumes."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,18 @@ import torch
 import yaml
 from tqdm.auto import tqdm
 
-from hf_localattn.assignments import format_assignments
 from hf_localattn.files import atomic_write, discard
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
-from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, machine_of, run_all
+from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
 from hf_localattn.studies.search import RESULTS as SEARCHED
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.search_space import SEARCHABLE
 from hf_localattn.studies.study import write_results
-from hf_localattn.training.same_run import RUN
+from hf_localattn.training.output_folder import RUN
 from reproduction.measures import MEASURES
-from reproduction.plan import SCRIPTS, TableRun
-
-RESULT = "result.json"
+from reproduction.plan import UNUSUAL, TableRun, device_name
 
 NOT_TESTED = (
     *("family", "backbone", "dataset_name", "dataset_config_name", "train_file", "validation_file", "num_folds"),
@@ -37,163 +34,126 @@ NOT_TESTED = (
 """Options that do not apply when a trained model is tested on other corpora."""
 
 
-@dataclass(frozen=True)
-class Runner:
-    """Executes the runs of tables in a folder, and finds finished runs there.
+def result_of(run: TableRun) -> dict[str, Any] | None:
+    """Return the record of a run, or None if the run is not finished, or lacks one of its tests."""
+    path = beside(run, ".result.json")
+    found = read_json(path) if path.is_file() else None
+    return found if found is not None and run.tests.keys() <= found["tests"].keys() else None
 
-    Attributes:
-        folder: folder of all runs, with a subfolder for each.
-        keep_models: keep the trained models.
-        workers: number of runs at a time.
-        ray_address: address of a Ray cluster for the runs.
+
+def beside(run: TableRun, suffix: str) -> Path:
+    """Return a path next to the folder of a run."""
+    return run.folder.with_name(run.folder.name + suffix)
+
+
+def execute(
+    runs: Sequence[TableRun], *, keep_models: bool = False, workers: int = 1, ray_address: str | None = None
+) -> Iterator[tuple[TableRun, RunFailed | None]]:
+    """Execute or resume runs, and yield each when it is finished or has failed.
+
+    Of several runs with the same folder, one is executed. Those that measure times follow one by one after the others.
     """
-
-    folder: Path
-    keep_models: bool = False
-    workers: int = 1
-    ray_address: str | None = None
-
-    def folder_of(self, run: TableRun) -> Path:
-        """Return the folder of a run. Runs with the same options have the same folder, in any table."""
-        machine = f"-{re.sub('[^A-Za-z0-9]+', '-', device_name())}" if run.has_ratios else ""  # of which times are
-        folder = self.folder / f"{run.task.script}-{run.digest}{machine}"
-        return folder if run.task.folds is None else folder / f"fold-{run.number}"
-
-    def result_of(self, run: TableRun) -> dict[str, Any] | None:
-        """Return the record of a run, or None if the run is not finished, or lacks one of its tests."""
-        path = self._path(run)
-        found = read_json(path) if path.is_file() else None
-        return found if found is not None and run.tests.keys() <= found["tests"].keys() else None
-
-    def model_of(self, run: TableRun) -> Path | None:
-        """Return the folder of a run's model, or None if the model was not kept."""
-        folder = self.folder_of(run)
-        return folder if (folder / "config.json").is_file() else None
-
-    def execute(self, runs: Sequence[TableRun]) -> Iterator[tuple[TableRun, RunFailed | None]]:
-        """Execute or resume runs, and yield each when it is finished or has failed.
-
-        Runs that measure times are executed one by one after the others.
-        """
-        known = {self.folder_of(run): run for run in runs if self.result_of(run) is None}  # rows may share a run
-        for run in known.values():
-            if not run.trains:
-                write_results(self._path(run), self._record(run, MEASURES[run.task.script](run)))
+    left = {run.folder: run for run in runs}
+    for run in left.values():
+        if run.task.script in MEASURES:
+            _record(run, MEASURES[run.task.script](run), {})
+            yield run, None
+    for timed in (False, True):
+        own = [run for run in left.values() if run.task.script not in MEASURES and run.has_ratios == timed]
+        place = (1, None) if timed else (workers, ray_address)
+        use_cpu = all(run.options.get("use_cpu") for run in own)
+        ended = run_all([_script_run(run) for run in own], *place, use_cpu=use_cpu) if own else ()
+        for done, metrics in tqdm(ended, total=len(own), unit="run", disable=not own):
+            run = left[done.folder]
+            if isinstance(metrics, RunFailed):
+                yield run, metrics
+            else:
+                _finish(run, metrics, keep_model=keep_models)
                 yield run, None
-        for timed in (False, True):
-            own = {folder: run for folder, run in known.items() if run.trains and run.has_ratios == timed}
-            use_cpu = all(run.arguments.get("use_cpu") for run in own.values())
-            machine = machine_of(1 if timed else self.workers, None if timed else self.ray_address, use_cpu=use_cpu)
-            jobs = [self._script_run(run) for run in own.values()]
-            for job, metrics in tqdm(run_all(jobs, machine), total=len(jobs), unit="run", disable=not jobs):
-                run = own[job.folder]
-                if isinstance(metrics, RunFailed):
-                    yield run, metrics
-                else:
-                    self._finish(run, metrics)
-                    yield run, None
 
-    def _path(self, run: TableRun) -> Path:
-        folder = self.folder_of(run)
-        return folder.with_name(f"{folder.name}.{RESULT}")
 
-    def _script_run(self, run: TableRun) -> ScriptRun:
-        """Return the run of the script, followed by its tests on other corpora."""
-        folder = self.folder_of(run)
-        if self._path(run).is_file() and self.model_of(run) is None:  # without a model for its new tests
-            shutil.rmtree(folder, ignore_errors=True)
-        if run.has_ratios and finished(folder) is None:  # a resumed run has no time
-            shutil.rmtree(folder, ignore_errors=True)
-        task = SCRIPTS[run.task.script].name
-        tests = [
-            ScriptRun(
-                task, self._test_options(run, arguments, self._test_folder(run, title)), self._test_folder(run, title)
-            )
-            for title, arguments in run.tests.items()
-        ]
-        output = folder if run.task.folds is None else folder.parent
-        return ScriptRun(task, {**run.options, "output_dir": str(output)}, folder, tuple(tests))
-
-    def _test_folder(self, run: TableRun, title: str) -> Path:
-        folder = self.folder_of(run)
-        return folder.with_name(f"{folder.name}-on-{re.sub('[^A-Za-z0-9]+', '-', title)}")
-
-    def _test_options(self, run: TableRun, arguments: Mapping[str, Any], output: Path) -> dict[str, Any]:
-        """Return the options that test a trained model on another corpus."""
+def _script_run(run: TableRun) -> ScriptRun:
+    """Return the run of the script, followed by its tests on other corpora."""
+    lacks_model = beside(run, ".result.json").is_file() and not (run.folder / "config.json").is_file()  # for new tests
+    if lacks_model or (run.has_ratios and finished(run.folder) is None):  # a resumed run has no time
+        shutil.rmtree(run.folder, ignore_errors=True)
+    tests = []
+    for title, data in run.tests.items():
         kept = {name: value for name, value in run.options.items() if name not in NOT_TESTED}
-        family = FAMILIES.get(run.arguments["family"])
         # Settings of the tokenizer, such as the parser, are not saved in a checkpoint.
-        names = () if family is None else family.tokenizer_settings
-        settings = {name: value for name, value in run.arguments["local_config"].items() if name in names}
-        own = {"model_name_or_path": str(self.folder_of(run)), "local_config": format_assignments(settings)}
-        given = {name: value for name, value in arguments.items() if value is not None}
-        return {**kept, **given, **own, "do_predict": True, "output_dir": str(output)}
+        names = getattr(FAMILIES.get(run.options["family"]), "tokenizer_settings", ())
+        settings = [word for word in run.options["local_config"] if word.partition("=")[0] in names]
+        model, place = {"model_name_or_path": str(run.folder), "local_config": settings}, _test_folder(run, title)
+        given = {name: value for name, value in data.items() if value is not None}
+        options = {**kept, **given, **model, "do_predict": True, "output_dir": str(place)}
+        tests.append(ScriptRun(run.script, options, place))
+    output = run.folder.parent if run.task.folds else run.folder
+    return ScriptRun(run.script, {**run.options, "output_dir": str(output)}, run.folder, tuple(tests))
 
-    def _finish(self, run: TableRun, metrics: dict[str, Any]) -> None:
-        """Write the record of a run and of its tests; remove the model if it is not kept."""
-        folder = self.folder_of(run)
-        arguments = read_json(folder / RUN)
-        data = {name.removesuffix(" data"): own for name, own in arguments.items() if name.endswith(" data")}
-        metrics["train_seconds_per_epoch"] = metrics["train_runtime"] / metrics["epoch"]
-        for title in run.tests:
-            tested = finished(self._test_folder(run, title)) or {}
-            metrics |= {f"{name}@{title}": value for name, value in tested.items() if name.startswith("predict_")}
-        was_kept = self._path(run).is_file()  # the model was tested on more corpora
-        write_results(self._path(run), self._record(run, metrics, data))
-        if not (self.keep_models or was_kept):
-            discard(folder)
 
-    def _record(
-        self, run: TableRun, metrics: Mapping[str, Any], data: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Return the record of a run: metrics, data, device and versions of libraries."""
-        return {
-            "script": run.task.script,
-            "seed": run.seed,
-            "fold": None if run.task.folds is None else run.number,
-            "data": data or {},
-            "tests": run.tests,
-            "versions": {name: version(name) for name in LIBRARIES},
-            "device": device_name(),
-            "threads": torch.get_num_threads(),
-            "metrics": metrics,
-        }
+def _test_folder(run: TableRun, title: str) -> Path:
+    return beside(run, f"-on-{re.sub(UNUSUAL, '-', title)}")
 
-    def best(self, run: TableRun, given: Collection[str]) -> tuple[TableRun, dict[str, Any] | None]:
-        """Search the paper's grid for a run.
 
-        Args:
-            run: the first run of a row and task.
-            given: names of arguments that the caller has set. They are not searched.
+def _finish(run: TableRun, metrics: dict[str, Any], *, keep_model: bool) -> None:
+    """Write the record of a run and of its tests; remove the model if it is not kept."""
+    arguments = read_json(run.folder / RUN)
+    data = {name.removesuffix(" data"): own for name, own in arguments.items() if name.endswith(" data")}
+    metrics["train_seconds_per_epoch"] = metrics["train_runtime"] / metrics["epoch"]
+    for title in run.tests:
+        tested = finished(_test_folder(run, title)) or {}
+        metrics |= {f"{name}@{title}": value for name, value in tested.items() if name.startswith("predict_")}
+    was_kept = beside(run, ".result.json").is_file()  # the model was tested on more corpora
+    _record(run, metrics, data)
+    if not (keep_model or was_kept):
+        discard(run.folder)
 
-        Returns:
-            The run with the best setting, and the result of the search; the run and None if nothing is searched.
-        """
-        space = space_of(run, given)
-        if not space:
-            return run, None
-        folder = self.folder / f"search-{replace(run, arguments={**run.arguments, 'grid': space}).digest}"
-        grid = folder / "grid.yaml"
-        atomic_write(grid, yaml.safe_dump(space))
-        study = run.study(
-            folder / "trials", search_space=str(grid), workers=self.workers, ray_address=self.ray_address
-        )
-        Search(study).execute()
-        found = read_json(folder / "trials" / SEARCHED)
-        choose = max if found["direction"] == "maximize" else min
-        scored = [one for one in found["trials"] if one["score"] is not None]  # null stands for NaN
-        if not scored:
-            raise ValueError(f"{run.name}: no setting of the grid has a score that is a number.")
-        best = choose(scored, key=lambda one: one["score"])
-        return replace(run, arguments=with_setting(run.arguments, best["setting"])), {
-            "row": run.row.name,
-            "task": run.task.name,
-            "best": best["setting"],
-            "metric": found["metric"],
-            "score": best["score"],
-            "tried": [{"setting": one["setting"], "score": one.get("score")} for one in found["trials"]],
-            "failed": [one["setting"] for one in found["failed"]],
-        }
+
+def _record(run: TableRun, metrics: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    """Write the record of a run: metrics, data, device and versions of libraries."""
+    found = {
+        "script": run.task.script,
+        "seed": run.number - 1,  # that of a fold, too, to which its number is added
+        "fold": run.options.get("fold"),
+        "data": data,
+        "tests": run.tests,
+        "versions": {name: version(name) for name in LIBRARIES},
+        "device": device_name(),
+        "threads": torch.get_num_threads(),
+        "metrics": metrics,
+    }
+    write_results(beside(run, ".result.json"), found)
+
+
+def best_setting(run: TableRun, given: Collection[str], **place: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Search the paper's grid for a row and task, except for the arguments that the caller has given.
+
+    Returns:
+        The options of the best setting, and the result of the search; nothing and None if nothing is searched.
+    """
+    space = space_of(run, given)
+    if not space:
+        return {}, None
+    searched = dataclasses.replace(run, options={**run.options, "grid": space})
+    folder = run.root / f"search-{searched.folder.relative_to(run.root).parts[0]}"
+    atomic_write(folder / "grid.yaml", yaml.safe_dump(space))
+    search = Search(run.study(folder / "trials", search_space=str(folder / "grid.yaml"), **place))
+    search.execute()
+    found = read_json(folder / "trials" / SEARCHED)
+    choose = max if search.maximizes else min
+    scored = [one for one in found["trials"] if one["score"] is not None]  # null stands for NaN
+    if not scored:
+        raise ValueError(f"{run.name}: no setting of the grid has a score that is a number.")
+    best = choose(scored, key=lambda one: one["score"])
+    return {name: value for name, value in search.options_of(best["setting"]).items() if value is not None}, {
+        "row": run.row.name,
+        "task": run.task.name,
+        "best": best["setting"],
+        "metric": found["metric"],
+        "score": best["score"],
+        "tried": [{"setting": one["setting"], "score": one.get("score")} for one in found["trials"]],
+        "failed": [one["setting"] for one in found["failed"]],
+    }
 
 
 def space_of(run: TableRun, given: Collection[str] = ()) -> dict[str, Any]:
@@ -204,15 +164,3 @@ def space_of(run: TableRun, given: Collection[str] = ()) -> dict[str, Any]:
         for name, values in run.task.search.items()
         if name not in given and (name in SEARCHABLE or hasattr(config, name))
     }
-
-
-def with_setting(arguments: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a script, overridden by a searched setting."""
-    searched = {name: value for name, value in setting.items() if name in SEARCHABLE and value is not None}
-    fields = {name: value for name, value in setting.items() if name not in SEARCHABLE}
-    return {**arguments, **searched, "local_config": {**arguments["local_config"], **fields}}
-
-
-def device_name() -> str:
-    """Return the name of the current GPU, or "CPU"."""
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PositiveInt, model_validator
+from pydantic import BeforeValidator, PositiveInt, model_validator
 
 from hf_localattn.registry import FAMILIES
 from reproduction.corpora import FOLDER, Entry, name_entries, read_yaml
@@ -17,21 +16,16 @@ INHERITED = ("backbone", "runs", "family", "baseline", "scores", "arguments")
 """Keys that a table without them inherits from the table in its key `like`, in addition to tasks and rows."""
 
 
-def _metric_alone(content: Any) -> Any:
-    return {"metric": content} if isinstance(content, str) else content
-
-
 def _as_lists(content: Any) -> Any:
     """Convert published numbers to a list for each task. If a table has only one task, its key is ""."""
     content = content if isinstance(content, dict) else {"": content}
     return {task: own if isinstance(own, list) else [own] for task, own in content.items()}
 
 
-class TableScore(Entry):
-    """A column of a table.
+class Score(Entry):
+    """A column of a table. A text stands for the metric alone.
 
     Attributes:
-        name: printed name, such as "F1".
         metric: name of the metric in `all_results.json` of a script, such as "eval_f1" or "predict_f1";
             or "train_seconds_per_epoch"; or a metric of the measures "profile" and "statistics".
         scale: factor that converts the measured value to the paper's unit, such as 100 for a percentage.
@@ -44,12 +38,13 @@ class TableScore(Entry):
     ratio: bool = False
 
 
+Scores = dict[str, Annotated[Score, BeforeValidator(lambda own: {"metric": own} if isinstance(own, str) else own)]]
+
+
 class TableTask(Entry):
     """A task of a table: training on a corpus, with its scores.
 
     Attributes:
-        name: key of the task.
-        title: printed title above its scores.
         script: training script, or a measure without training: "profile" (sizes and times) or "statistics" (lengths of
             texts).
         corpus: name of a `Corpus`.
@@ -66,7 +61,7 @@ class TableTask(Entry):
     title: str
     script: Literal["run_qa", "run_glue", "run_ner", "run_swag", "run_qg", "profile", "statistics"]
     corpus: str
-    scores: dict[str, Annotated[TableScore, BeforeValidator(_metric_alone)]] = {}
+    scores: Scores = {}
     arguments: dict[str, Any] = {}
     folds: PositiveInt | None = None
     search: dict[str, Any] = {}
@@ -74,13 +69,21 @@ class TableTask(Entry):
     local_config: dict[str, Any] = {}
     backbones: dict[str, str] = {}
 
+    @property
+    def all_scores(self) -> list[Score]:
+        """Scores of the task and of its further test corpora."""
+        others = [
+            score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
+            for title in self.test_corpora
+            for score in self.scores.values()
+        ]
+        return [*self.scores.values(), *others]
+
 
 class Row(Entry):
     """A row of a table: a model, or numbers that the paper quotes.
 
     Attributes:
-        name: key of the row.
-        title: printed title.
         family: family of the model. Defaults to the table's. "baseline" is the backbone alone; None means that the row
             cannot be run.
         backbone: Hub id of the backbone. Defaults to the table's.
@@ -109,69 +112,37 @@ class Figure(Entry):
     """A figure whose points are runs.
 
     Attributes:
+        kind: "bars" has a bar for each task, the difference between the scores of a series' first and second row;
+            "curve" has a point for each row, at its value of a field; "learning_curve" has a point for each task, at
+            its value of an argument, and each of its series is one row.
         score: name of a score.
         series: rows of each series, by title.
+        x: name of the field or argument, such as "max_train_samples".
+        x_label: label of the x axis.
+        task: task whose score a curve shows.
+        levels: rows that a curve shows as horizontal lines, by title.
     """
 
+    kind: Literal["bars", "curve", "learning_curve"]
     score: str
     series: dict[str, list[str]]
-
-    @property
-    def rows(self) -> list[str]:
-        """Names of all rows of the series."""
-        return [row for rows in self.series.values() for row in rows]
-
-
-class Bars(Figure):
-    """A figure with a bar for each task: the difference between the scores of a series' first and second row."""
-
-    kind: Literal["bars"]
-
-
-class Curve(Figure):
-    """A figure with a point for each row, at its value of a field.
-
-    Attributes:
-        x: name of the field.
-        x_label: label of the x axis.
-        task: task whose score is drawn.
-        levels: rows that are drawn as horizontal lines, by title.
-    """
-
-    kind: Literal["curve"]
-    x: str
-    x_label: str
-    task: str
+    x: str = ""
+    x_label: str = ""
+    task: str = ""
     levels: dict[str, str] = {}
-
-
-class LearningCurve(Figure):
-    """A figure with a point for each task, at its value of an argument. Each series is one row.
-
-    Attributes:
-        x: name of the argument, such as "max_train_samples".
-        x_label: label of the x axis.
-    """
-
-    kind: Literal["learning_curve"]
-    x: str
-    x_label: str
 
 
 class Table(Entry):
     """A table, a figure whose points are runs, or a study of this package, which has no published numbers.
 
     Attributes:
-        name: key of the table.
-        title: printed title.
         source: the paper, and the number of the table in it.
         backbone: Hub id of the default backbone of rows.
         family: default family of rows.
         baseline: default baseline of rows.
         scores: default scores of tasks.
         arguments: arguments of all tasks.
-        tasks: tasks by name, in the paper's order.
-        rows: rows by name, in the paper's order.
+        tasks, rows: in the paper's order.
         runs: number of seeds that the paper averages over. 1 if the paper does not state it.
         notes: differences from the paper with their reasons, and facts that the paper does not state.
         figure: how a figure is drawn. None for a table.
@@ -183,13 +154,13 @@ class Table(Entry):
     backbone: str
     family: str | None = None
     baseline: str | None = None
-    scores: dict[str, Annotated[TableScore, BeforeValidator(_metric_alone)]] = {}
+    scores: Scores = {}
     arguments: dict[str, Any] = {}
     tasks: dict[str, TableTask] = {}
     rows: dict[str, Row] = {}
     runs: PositiveInt = 1
     notes: list[str] = []
-    figure: Annotated[Curve | LearningCurve | Bars, Field(discriminator="kind")] | None = None
+    figure: Figure | None = None
 
     @model_validator(mode="after")
     def _hand_down(self) -> Table:
@@ -214,44 +185,29 @@ class Table(Entry):
         numbers = dict(zip(self.tasks[task.name].scores, row.published.get(task.name, ()), strict=False))
         return numbers.get(score)
 
+    def recipe(self, row: Row, task: TableTask) -> dict[str, Any]:
+        """Merge the arguments of table, task and row. Arguments of the row take precedence.
 
-def recipe_arguments(table: Table, row: Row, task: TableTask) -> dict[str, Any]:
-    """Merge the arguments of table, task and row. Arguments of the row take precedence.
-
-    `local_config` is a mapping. Arguments of data and seed are not included.
-
-    Raises:
-        ValueError: the row cannot be run.
-    """
-    if row.family is None:
-        raise ValueError(f"Row {row.name!r} of {table.name} cannot be run: {row.reason}")
-    backbone = row.backbone or table.backbone
-    return {
-        "family": row.family,
-        "backbone": task.backbones.get(backbone, backbone),
-        "local_config": {**task.local_config, **row.local_config},
-        **task.arguments,
-        **row.arguments,
-    }
-
-
-def select_rows(table: Table, names: Sequence[str] | None) -> list[Row]:
-    """Return the rows with these names, or all rows, in the table's order. Baselines are not added.
-
-    Raises:
-        ValueError: the table has no such row. The message lists its rows.
-    """
-    if names is None:
-        return list(table.rows.values())
-    for name in names:
-        if name not in table.rows:
-            raise ValueError(f"{table.name} has no row {name!r}. It has {', '.join(table.rows)}.")
-    return [row for row in table.rows.values() if row.name in names]
+        `local_config` is a mapping. Arguments of data and seed are not included.
+        """
+        backbone = row.backbone or self.backbone
+        return {
+            "family": row.family,
+            "backbone": task.backbones.get(backbone, backbone),
+            "local_config": {**task.local_config, **row.local_config},
+            **task.arguments,
+            **row.arguments,
+        }
 
 
 def table_names() -> list[str]:
     """Return the names of all tables in the order of the papers: tables, then figures, then studies."""
-    return sorted((path.stem for path in (FOLDER / "tables").glob("*.yaml")), key=_place)
+
+    def place(name: str) -> tuple[int, int, int]:
+        paper, *kind, number = name.split("-")
+        return PAPERS.index(paper), ([], ["figure"], ["study"]).index(kind), int(number)
+
+    return sorted((path.stem for path in (FOLDER / "tables").glob("*.yaml")), key=place)
 
 
 def load_table(name: str) -> Table:
@@ -267,11 +223,6 @@ def load_table(name: str) -> Table:
     return table
 
 
-def _place(name: str) -> tuple[int, int, int]:
-    paper, *kind, number = name.split("-")
-    return PAPERS.index(paper), ([], ["figure"], ["study"]).index(kind), int(number)
-
-
 def _content(name: str) -> dict[str, Any]:
     """Read the file of a table and merge the table in its key `like`."""
     content = read_yaml(FOLDER / "tables" / f"{name}.yaml")
@@ -279,18 +230,12 @@ def _content(name: str) -> dict[str, Any]:
     if other is None:
         return content
     base = _content(other)
-    tasks, rows = (_chosen(content.get(part), base.get(part, {})) for part in ("tasks", "rows"))
-    for row, own in rows.items():
-        # Drop published numbers of tasks that are not inherited.
-        if own is base["rows"].get(row) and isinstance(own.get("published"), dict):
-            published = {task: numbers for task, numbers in own["published"].items() if task in tasks}
-            rows[row] = {**own, "published": published}
-    return {**{key: base[key] for key in INHERITED if key in base}, **content, "tasks": tasks, "rows": rows}
-
-
-def _chosen(own: dict[str, Any] | list[str] | None, base: dict[str, Any]) -> dict[str, Any]:
-    """Return the tasks or rows of a table. It inherits all, or the names in a list, or the names without a value."""
-    if own is None:
-        return base
-    named = own if isinstance(own, dict) else dict.fromkeys(own)
-    return {name: base[name] if written is None else written for name, written in named.items()}
+    for part in ("tasks", "rows"):  # a list, or names without a value, stand for inherited entries
+        own = content.get(part, base.get(part, {}))
+        named = own if isinstance(own, dict) else dict.fromkeys(own)
+        content[part] = {key: base[part][key] if given is None else given for key, given in named.items()}
+    for key, row in content["rows"].items():  # drop published numbers of tasks that are not inherited
+        if row is base["rows"].get(key) and isinstance(row.get("published"), dict):
+            published = {task: numbers for task, numbers in row["published"].items() if task in content["tasks"]}
+            content["rows"][key] = {**row, "published": published}
+    return {**{key: base[key] for key in INHERITED if key in base}, **content}

@@ -1,14 +1,30 @@
-"""Extension of griffe: show `Example:` sections of docstrings as programs, as it does with `Examples:`."""
+"""Extension of griffe: show docstrings in the style of transformers as the reference does with others."""
 
+import re
 from typing import Any
 
-from griffe import Extension, Object
+from griffe import Extension, Function, Object, Parameter, Parameters
+
+OPTIONAL = re.compile(r"^( +)(\w+)(?: \((?:(.*?), )?\*optional\*(?:, defaults to (.*?))?\)):(?=\s)", re.MULTILINE)
+"""Indentation, name, type and default of an optional argument."""
 
 
-class Examples(Extension):
-    """Rename the sections when the code is read."""
+class Docstrings(Extension):
+    """Rewrite docstrings when the code is read."""
 
     def on_instance(self, *, obj: Object, **_: Any) -> None:
-        """Rename the section in the docstring of an object."""
-        if obj.docstring is not None:
-            obj.docstring.value = obj.docstring.value.replace("\nExample:\n", "\nExamples:\n")
+        """Show `Example:` sections as programs; move defaults from the type to a column of their own.
+
+        Configurations inherit their `__init__`, so their defaults are known only from the docstring.
+        """
+        if obj.docstring is None:
+            return
+        text = obj.docstring.value.replace("\nExample:\n", "\nExamples:\n")
+        if obj.name.endswith("Config"):
+            fields = [Parameter(name, default=value or "None") for _, name, _, value in OPTIONAL.findall(text)]
+            obj.set_member("__init__", Function("__init__", parameters=Parameters(*fields)))
+        obj.docstring.value = OPTIONAL.sub(lambda found: f"{found[1]}{found[2]}{_type(found[3])}:", text)
+
+
+def _type(text: str | None) -> str:
+    return f" ({text})" if text else ""

@@ -28,6 +28,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return re.sub(r"```math\n(.*?)```", lambda found: equation(found[1].strip()), markdown, flags=re.DOTALL)
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep the words of commands and of code in a text whole: browsers break them at hyphens."""
+    html = re.sub(r"<code>[^<\n]+</code>", lambda found: re.sub(r"(?<=[\s>])[^\s<>]+", _keep, found[0]), html)
+    blocks = re.compile(r'<div class="language-bash.*?</div>', flags=re.DOTALL)
+    return blocks.sub(lambda found: re.sub(r"(?<=[\s>])[\w.:/]*-[\w.:/-]*(?=[\s<])", _keep, found[0]), html)
+
+
 def equation(latex: str) -> str:
     """Return a displayed equation as HTML that scrolls on a narrow screen."""
     return f'<div class="equation">{convert(latex, display="block")}</div>'
@@ -66,6 +73,10 @@ def _root_page(name: str) -> str:
     """Return a page of the repository below its title, with links from this folder; other files have no page."""
     text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](").partition("\n")[2]
     return re.sub(r"\[([^]]+)\]\([A-Z]+\.md\)", r"\1", text)
+
+
+def _keep(word: re.Match[str]) -> str:
+    return f'<span class="word">{word[0]}</span>' if len(word[0]) < 40 else word[0]
 
 
 def _name(parameter: Any) -> str:

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from scripts.tiny_parser import train_tiny_parser
+from tests.tiny_parser import train_tiny_parser
 
 
 @functools.cache

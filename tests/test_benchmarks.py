@@ -1,16 +1,20 @@
-"""The benchmark machinery: it measures right, and its result files can be read. Speed itself is never tested."""
+"""The benchmarks measure right, and compare results before a speed counts. Speed itself is never tested."""
 
+import argparse
 import json
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from benchmarks import __main__ as runner
-from benchmarks import gpu
+from benchmarks import serving
 from benchmarks.measure import measure, peak_bytes
 from benchmarks.registry import CASES, Case
-from hf_localattn import outlook_attention
+from scripts import costs
+from tests.serving.test_export import COPIED, checkpoint_of
 
 CPU = torch.device("cpu")
 
@@ -22,44 +26,38 @@ def allocate(floats):
     return kept.add_(1)
 
 
-def test_peak_counts_what_is_held_at_once():
+def differ(device):
+    raise AssertionError("not equal")
+
+
+def test_ratios_are_to_the_first_variant_and_a_peak_counts_what_is_held_at_once():
     assert peak_bytes(lambda: allocate(1000), CPU) == pytest.approx(3 * 4000, rel=0.05)
-
-
-def test_ratios_are_to_the_first_variant():
-    variants = {"peer": partial(allocate, 1000), "double": partial(allocate, 2000)}
-    results = measure(variants, CPU, repeats=2)
+    results = measure({"peer": partial(allocate, 1000), "double": partial(allocate, 2000)}, CPU, repeats=2)
     assert results["peer"]["time_ratio"] == results["peer"]["memory_ratio"] == 1.0
     assert results["double"]["memory_ratio"] == pytest.approx(2.0, rel=0.05)
     assert all(len(result["seconds"]) == 2 for result in results.values())
 
 
-def test_results_are_written_with_their_environment(tmp_path):
-    case = Case("mini", "a mini case", lambda device: {"peer": partial(allocate, 10)}, time_targets={"peer": 1.0})
-    result = runner.run(case, CPU, repeats=1)
-    assert "mini: a mini case" in runner.report(case, result)
-    runner.write(result, tmp_path / "results" / "mini.json")
-    read = json.loads((tmp_path / "results" / "mini.json").read_text())
-    assert {"torch", "transformers", "device", "threads", "date"} <= read["environment"].keys()
-    assert [path.name for path in (tmp_path / "results").iterdir()] == ["mini.json"]
-
-
-def test_no_speed_is_reported_of_variants_that_differ():
-    def differ(device):
-        raise AssertionError("not equal")
-
-    case = Case("mini", "a mini case", lambda device: pytest.fail("measured"), check=differ)
-    with pytest.raises(AssertionError, match="not equal"):
-        runner.run(case, CPU, repeats=1)
-
-
-def test_a_bound_is_reported_with_the_share_that_is_reached():
+def test_results_are_written_with_their_environment_unless_they_are_wrong(tmp_path, monkeypatch, capsys):
     variants = {"peer": partial(allocate, 10)}
-    case = Case("mini", "a mini case", lambda device: variants, bounds=lambda device: {"sums": 1e-9, "memory": 1e-10})
-    result = runner.run(case, CPU, repeats=1)
+    bounds = {"sums": 1e-9, "memory": 1e-10}
+    mini = Case("mini", "a mini case", lambda device: variants, {"peer": 1.0}, bounds=lambda device: bounds)
+    wrong = Case("wrong", "a wrong case", lambda device: pytest.fail("measured"), check=differ)
+    monkeypatch.setattr(runner, "CASES", {"mini": mini, "wrong": wrong})
+    settings = ["--device", "cpu", "--repeats", "1", "--threads", "1", "--output", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", ["benchmarks", *settings])
+    with pytest.raises(SystemExit, match="wrong results: wrong"):
+        runner.main()
+    printed = capsys.readouterr().out
+    assert "mini: a mini case" in printed
+    assert "at least 0.0000 seconds for sums" in printed
+    assert "wrong: not measured" in printed
+    (path,) = tmp_path.iterdir()
+    assert path.name == "mini--cpu-1-threads.json"
+    result = json.loads(path.read_text())
+    assert {"torch", "transformers", "device", "threads", "date"} <= result["environment"].keys()
     measured = result["variants"]["peer"]
     assert measured["share_of_bound"] == pytest.approx(1e-9 / min(measured["seconds"]), abs=1e-3)
-    assert "at least 0.0000 seconds for sums" in runner.report(case, result)
 
 
 @pytest.mark.parametrize("name", ["outlook-300", "outlook-768"])
@@ -71,63 +69,82 @@ def test_an_unknown_case_lists_those_there_are(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["benchmarks", "cool-stepp"])
     with pytest.raises(SystemExit):
         runner.main()
-    assert "unknown case cool-stepp: choose from cool-step, outlook-300" in capsys.readouterr().err
+    assert "choose from cool-step, outlook-300" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", sorted(runner.RESULTS.glob("*.json")), ids=lambda path: path.stem)
-def test_committed_results_belong_to_a_case(path):
+def test_committed_results_belong_to_a_case_and_are_in_a_table(path):
     result = json.loads(path.read_text())
     case = CASES[result["case"]]
     assert path.name.startswith(f"{case.name}--")
     assert case.time_targets.keys() | case.memory_targets.keys() <= result["variants"].keys()
     assert next(iter(result["variants"].values()))["time_ratio"] == 1.0
+    text = "".join(page.read_text(encoding="utf-8") for page in costs.PAGES)
+    assert case.name in {name for block in costs.BLOCK.finditer(text) for name in block[2].split()}
 
 
-def run_main(monkeypatch, *arguments):
-    monkeypatch.setattr("sys.argv", ["benchmarks", "--device", "cpu", "--repeats", "1", "--threads", "1", *arguments])
-    runner.main()
+def test_a_table_of_costs_has_the_ratios_of_its_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(costs, "RESULTS", tmp_path)
+    ratios = {"time_ratio": 1.5, "median_time_ratio": 1.25, "memory_ratio": 0.0}
+    place = {"device": "a CPU", "threads": 2, "torch": "2.13", "date": "2026-11-22"}
+    result = {"what": "A case", "environment": place, "variants": {"peer": {}, "slow": ratios}}
+    (tmp_path / "mini--cpu-2-threads.json").write_text(json.dumps(result))
+    page = "Before.\n<!-- written by scripts/costs.py: mini -->\nold\n<!-- end -->\nAfter.\n"
+    written = costs.render(page)
+    assert "| relative to `peer` | time | median time | peak memory |" in written
+    assert "| `slow` | 1.50 | 1.25 | - |" in written
+    assert written.startswith("Before.\n")
+    assert written.endswith("<!-- end -->\nAfter.\n")
+    assert "old" not in written
+    assert costs.render(written) == written
+    with pytest.raises(FileNotFoundError, match="mini-2"):
+        costs.render(page.replace("mini", "mini-2"))
 
 
-def test_cases_for_a_gpu_can_be_tried_on_a_cpu(monkeypatch, capsys, tmp_path):
-    kinds = ("outlook-float32", "sla-attention-bfloat16", "bilstm", "step-roberta-9-bfloat16", "pipeline")
-    names = [f"gpu-{kind}" for kind in kinds]
-    monkeypatch.setattr(torch, "compile", lambda function: function)  # takes longer than all the rest
-    run_main(monkeypatch, *names, "--tiny", "--output", str(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} == {f"{name}--cpu-1-threads.json" for name in names}
-    step = json.loads((tmp_path / "gpu-step-roberta-9-bfloat16--cpu-1-threads.json").read_text())
-    assert list(step["variants"]) == ["backbone", "cool", "cool without conv", "sla", "oa", "sam"]
-    assert "not measured" not in capsys.readouterr().out
+@pytest.mark.parametrize(("task", "score"), [("text-classification", 0.966), ("question-answering", 96.6)])
+def test_a_table_of_serving_has_scores_where_they_were_measured(task, score, tmp_path, monkeypatch):
+    monkeypatch.setattr(costs, "RESULTS", tmp_path)
+    (tmp_path / "serving").mkdir()
+    variants = {
+        "PyTorch": {"scores": {"accuracy": score}, "speed_ratio": 1.0, "megabytes": 100.4},
+        "torch.compile": {"scores": None, "speed_ratio": 1.6, "megabytes": 100.4},
+    }
+    place = {"device": "a CPU", "threads": 2, "torch": "2.13", "date": "2026-11-22", "vnni": False}
+    result = {"name": "A, B", "task": task, "rows": 500, "metric": "accuracy"}
+    result |= {"environment": place, "variants": variants}
+    (tmp_path / "serving" / "a-b.json").write_text(json.dumps(result))
+    written = costs.render("<!-- written by scripts/costs.py: serving -->\n<!-- end -->\n")
+    assert "| A, B (500 rows, accuracy) | PyTorch | 96.6 | 1.00 | 100 MB |" in written
+    assert "|  | torch.compile |  | 1.60 | 100 MB |" in written
+    assert "without VNNI" in written
 
 
-def test_all_cases_for_a_gpu_have_a_check_if_kernels_take_part():
-    cases = gpu.cases(gpu.FULL)
-    assert len(cases) == 2 * 2 + 1 + 2 * 3 * 2 + 1
-    assert [name for name, case in cases.items() if case.check is None] == ["gpu-bilstm"]
+def test_no_speed_of_a_graph_is_reported_if_scores_differ(monkeypatch):
+    scores = iter([{"accuracy": 0.9}, {"accuracy": 0.8}, {"accuracy": 0.9}, {"accuracy": 0.9}])
+    monkeypatch.setattr(serving, "scores_of", lambda run: next(scores))
+    monkeypatch.setattr(serving, "times_of", lambda *_: pytest.fail("a speed was measured"))
+    monkeypatch.setattr(serving.OnnxModel, "from_pretrained", lambda folder: None)
+    run = SimpleNamespace(trainer=SimpleNamespace(model=torch.nn.Identity()))
+    folders = dict.fromkeys((serving.FP32, *serving.QUANTIZED), Path())
+    with pytest.raises(ValueError, match="accuracy"):
+        serving.compare(run, folders, argparse.Namespace(tolerance=1e-3))
 
 
-def test_wrong_results_have_no_speed(monkeypatch, capsys, tmp_path):
-    class Wrong(torch.autograd.Function):
-        """A kernel with a wrong gradient."""
-
-        @staticmethod
-        def forward(ctx, values, scores):
-            ctx.scores = scores
-            return outlook_attention(values, scores, return_weights=True)[0]
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return gradient, torch.zeros_like(ctx.scores)
-
-    def wrong(values, scores, mask=None, **options):
-        if options:
-            return outlook_attention(values, scores, mask, **options)
-        return Wrong.apply(values, scores), None
-
-    gpu.check_outlook.cache_clear()
-    monkeypatch.setattr(gpu, "outlook_attention", wrong)
-    with pytest.raises(SystemExit, match="wrong results: gpu-outlook-float32"):
-        run_main(monkeypatch, "gpu-outlook-float32", "gpu-bilstm", "--tiny", "--output", str(tmp_path))
-    printed = capsys.readouterr().out
-    assert "gpu-outlook-float32: not measured, because the results are wrong" in printed
-    assert "seconds" not in printed.partition("gpu-bilstm")[0]
-    assert [path.name for path in tmp_path.iterdir()] == ["gpu-bilstm--cpu-1-threads.json"]
+@pytest.mark.slow(reason="an export takes ten seconds and more, and a compilation, too")
+@COPIED
+def test_a_result_has_all_forms_of_a_checkpoint(tmp_path, monkeypatch):
+    checkpoint = checkpoint_of("cool", "text-classification", tmp_path, id2label={0: "no", 1: "yes"})
+    texts = (("not", "no"), ("now", "yes")) * 4
+    rows = [json.dumps({"text": f"Mira is {word} the baker.", "label": label}) for word, label in texts]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    words = [checkpoint, "text-classification", "--validation_file", tmp_path / "rows.jsonl", "--text_column_names"]
+    words += ["text", "--label_column_name", "label", "--batches", 1, "--batch_size", 4, "--repeats", 1]
+    words += ["--result", tmp_path / "result.json"]
+    monkeypatch.setattr("sys.argv", ["serving", *map(str, words)])
+    serving.main()
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["metric"], result["rows"], result["name"]) == ("accuracy", 8, "head")
+    assert list(result["variants"]) == [serving.PEER, "torch.compile", serving.FP32, *serving.QUANTIZED]
+    assert result["variants"][serving.FP32]["scores"] == result["variants"][serving.PEER]["scores"]
+    for name in serving.QUANTIZED:
+        assert result["variants"][name]["megabytes"] < result["variants"][serving.FP32]["megabytes"]

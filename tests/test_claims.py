@@ -9,6 +9,9 @@ import pytest
 
 from hf_localattn import claims
 from hf_localattn.claims import LOCK, InUse, claimed
+from tests.script_helpers import load_main
+
+RUN = ["--family", "cool", "--backbone", "tiny", "--train_file", "sample:reviews.csv", "--do_train", "--use_cpu"]
 
 # The module alone: it takes no second to start.
 HOLD = """
@@ -45,10 +48,13 @@ def holder(folder):
         process.kill()
 
 
-def test_a_second_process_is_refused(tmp_path):
+def test_a_second_process_is_refused(tmp_path, capsys):
     with holder(tmp_path / "out") as process:
         with pytest.raises(InUse, match=f"{tmp_path}/out is in use"), claimed(tmp_path / "out"):
             pass
+        with pytest.raises(SystemExit):
+            load_main("run_glue")([*RUN, "--output_dir", str(tmp_path / "out")])
+        assert "is in use by another process" in capsys.readouterr().err
         process.communicate("\n")
     assert not (tmp_path / "out").exists(), "it was made for nothing"
 

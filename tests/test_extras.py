@@ -17,7 +17,7 @@ EXTRAS = ("train", "parser", "plot", "search", "cluster", "lookahead", "peft", "
 HIDDEN = [MODULES.get(each.name, each.name) for extra in EXTRAS for each in REQUIREMENTS[extra]]
 
 PROGRAM = """
-import contextlib, io, json, sys
+import contextlib, importlib, io, json, sys
 sys.path.insert(0, sys.argv[1])
 hidden = json.loads(sys.argv[2])
 for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
@@ -50,6 +50,11 @@ told["inspect file"] = command("inspect", "model", "--file", "texts.csv", "-o", 
 told["plot"] = command("inspect", "model", "Ada", "-o", "map.png")
 told["export"] = command("export", "model", "graph")
 told["demo"] = command("demo", "model")
+for module in ("data", "metrics", "tasks", "training.trainer"):
+    try:
+        importlib.import_module(f"hf_localattn.{module}")
+    except ImportError as error:
+        told[module] = str(error)
 print("told:", json.dumps(told))
 """
 
@@ -88,6 +93,10 @@ ALL_OF_ONNX = "onnx, onnxruntime, onnxscript"
         ("inspect file", f"error: --file needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("plot", "error: -o map.png needs matplotlib: run `pip install 'hf_localattn[plot]'`."),
         ("export", f"error: `hf-localattn export` needs {ALL_OF_ONNX}: run `pip install 'hf_localattn[onnx]'`."),
+        ("data", f"hf_localattn.data needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
+        ("metrics", f"hf_localattn.metrics needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
+        ("tasks", f"hf_localattn.tasks needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
+        ("training.trainer", f"hf_localattn.training needs {ALL_OF_TRAIN}: run `pip install 'hf_localattn[train]'`."),
         ("demo", "error: `hf-localattn demo` needs gradio: run `pip install 'hf_localattn[demo]'`."),
     ],
 )
@@ -103,14 +112,5 @@ def test_extras_are_checked_for_all_that_they_install():
 def test_all_holds_every_extra_of_users():
     (own,) = REQUIREMENTS["all"]
     assert own.extras == set(EXTRAS)
-    assert set(REQUIREMENTS) - own.extras == {
-        "",
-        "all",
-        "benchmark",
-        "browser",
-        "dev",
-        "docs",
-        "kernels",  # a CUDA build of torch brings its own
-        "lint",
-        "test",
-    }
+    others = {"", "all", "benchmark", "browser", "dev", "docs", "kernels", "lint", "test"}
+    assert set(REQUIREMENTS) - own.extras == others  # a CUDA build of torch brings its own triton

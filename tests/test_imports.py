@@ -90,7 +90,7 @@ assert hf_localattn.CoolConfig in AutoModelForQuestionAnswering._model_mapping
 import runpy
 for name in ("data", "hub", "inspection", "models", "registry", "resources", "tasks"):
     assert getattr(hf_localattn, name).__name__ == f"hf_localattn.{name}"
-runpy.run_module("hf_localattn.cli", run_name="__main__", alter_sys=True)
+runpy.run_module("hf_localattn", run_name="__main__", alter_sys=True)
 """
     loaded, lines = loaded_by(bare_python(), program, "--version", afterwards=programs)
     assert set(loaded) <= {"torch", "transformers", "huggingface_hub", "sklearn", "pandas"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_localattn.names import PLAIN, SAMPLES, family_names, find_family, find_family_option, find_files
+from hf_localattn.names import PLAIN, SAMPLES, family_names, find_family, find_files
 from hf_localattn.registry import FAMILIES
 
 
@@ -18,9 +18,9 @@ def test_a_family_may_be_given_by_its_first_part():
     assert [find_family(name) for name in ("sla", "sla-bert", "oa", "sam", "cool")] == [
         *("sla-bert", "sla-bert", "oa-xlnet", "sam-roberta", "cool")
     ]
-    assert find_family_option(PLAIN) == PLAIN
-    with pytest.raises(ValueError, match=r"--family must be one of cool, .*, baseline; got 'col'"):
-        find_family_option("col")
+    assert find_family(PLAIN, PLAIN) == PLAIN
+    with pytest.raises(ValueError, match="'baseline'"):
+        find_family(PLAIN)
 
 
 def test_files_are_found_in_the_folder_or_among_the_samples(tmp_path, monkeypatch):

@@ -31,6 +31,7 @@ def test_a_file_of_results_is_whole(path):
         assert run["row"] in table.rows
         assert run["task"] in table.tasks
         assert {"command", "seed", "data", "versions", "device", "metrics"} <= run.keys()
+        assert run["folds"] == table.tasks[run["task"]].folds  # `hf-localattn compare` reads it
     assert not re.search(r"/(home|root|tmp|Users|work)/", text), "a path of a machine"
 
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from hf_localattn.studies import cross_validation
+from hf_localattn.studies import command
 from hf_localattn.studies.processes import RunFailed, run_all
 from hf_localattn.training.run_record import scores_of
 from hf_localattn.training.trainer import LocalAttentionTrainer
@@ -83,21 +83,38 @@ def test_every_row_is_tested_once(whole):
     assert all((folder / f"fold-{k}" / "predict_results.txt").is_file() for k in (1, 2, 3))
 
 
-def interrupted(runs, machine, count):
+def interrupted(runs, *machine, count, **options):
     """Stand for `run_all`: Ctrl-C after some runs."""
-    for number, one in enumerate(run_all(runs, machine), start=1):
+    for number, one in enumerate(run_all(runs, *machine, **options), start=1):
         yield one
         if number == count:
             raise KeyboardInterrupt
 
 
+def killed_when(monkeypatch, is_time):
+    """End the training of this process after the first checkpoint at which it is time."""
+    original = LocalAttentionTrainer._save_checkpoint
+
+    def save(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        if is_time(self.state):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalAttentionTrainer, "_save_checkpoint", save)
+
+
 def test_a_killed_command_goes_on_and_ends_as_if_it_had_not_been(whole, files, tmp_path, monkeypatch):
+    """Killed after the first fold, and in the second one."""
     main, out = load_main("run_glue"), tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr(cross_validation, "run_all", partial(interrupted, count=1))
+        patched.setattr(command, "run_all", partial(interrupted, count=1))
         with pytest.raises(KeyboardInterrupt):
             main(options(files, out, *STEPS))
+        killed_when(patched, lambda state: True)
+        with pytest.raises(KeyboardInterrupt):
+            main(options(files, out, *STEPS, "--fold", "2"))
     assert len(results(out)["folds"]) == 1
+    assert (out / "fold-2" / "checkpoint-1").is_dir()
     before = (out / "fold-1" / "model.safetensors").stat().st_mtime_ns
     assert main(options(files, out, *STEPS)) == whole[1]
     assert (out / "fold-1" / "model.safetensors").stat().st_mtime_ns == before
@@ -119,10 +136,10 @@ def test_another_command_is_refused(whole, files, capsys):
 
 
 def test_a_fold_that_fails_ends_the_command_with_its_error(files, tmp_path, monkeypatch, capsys):
-    def fail(runs, machine):
+    def fail(runs, *machine, **options):
         yield next(iter(runs)), RunFailed("no room")
 
-    monkeypatch.setattr(cross_validation, "run_all", fail)
+    monkeypatch.setattr(command, "run_all", fail)
     with pytest.raises(SystemExit):
         load_main("run_glue")(options(files, tmp_path / "out", *STEPS))
     assert capsys.readouterr().err.strip().endswith("error: Fold 1 failed: no room")
@@ -143,7 +160,7 @@ def test_training_stops_early_and_the_best_model_is_left(files, tmp_path):
     ("values", "mean", "deviation"), [([1.0, 3.0], 2.0, 2**0.5), ([1.0], 1.0, None), ([1.0, float("nan")], None, None)]
 )
 def test_means_and_deviations(values, mean, deviation):
-    means, deviations = cross_validation.summary_of([{"eval_f1": value, "eval_runtime": 3.0} for value in values])
+    means, deviations = command.summary_of([{"eval_f1": value, "eval_runtime": 3.0} for value in values])
     assert means.keys() == {"eval_f1"}
     assert means["eval_f1"] == mean or mean is None
     assert deviations.get("eval_f1") == pytest.approx(deviation) or deviation is None
@@ -154,15 +171,8 @@ def test_patience_is_not_renewed_when_a_run_is_resumed(files, tmp_path, monkeypa
     main = load_main("run_glue")
     given = without("--num_folds", options(files, tmp_path / "out", *STOPPING, "--do_train"))
     given += ["--validation_file", f"{files}/classes.jsonl"]
-    original = LocalAttentionTrainer._save_checkpoint
-
-    def killed(self, *args, **kwargs):
-        original(self, *args, **kwargs)
-        if self.state.epoch == 2:
-            raise KeyboardInterrupt
-
     with monkeypatch.context() as patched:
-        patched.setattr(LocalAttentionTrainer, "_save_checkpoint", killed)
+        killed_when(patched, lambda state: state.epoch == 2)
         with pytest.raises(KeyboardInterrupt):
             main(given)
     main(given)

@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 
 from hf_localattn.studies import search
-from hf_localattn.studies.search import Search
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
@@ -119,11 +118,7 @@ def test_all_combinations_are_tried_once_and_the_main_score_decides(main, files,
     assert len(found["trials"]) == 4
     assert (found["metric"], found["direction"]) == ("accuracy", "maximize")
     assert metrics["eval_accuracy"] == max(trial["score"] for trial in found["trials"])
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "search.json",
-        "search.db",
-        "run.json",
-    }  # no checkpoint
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"search.json", "search.db", "run.json"}
     with pytest.raises(SystemExit):
         main(options(files, tmp_path / "out", {"learning_rate": [0.1]}))
     assert "holds another run: its " in capsys.readouterr().err
@@ -199,13 +194,15 @@ def test_null_is_a_value_also_after_the_command_line_has_been_read(tmp_path):
     parse_arguments((TrainingArguments,), ["--output_dir", "x"])
     (tmp_path / "space.yaml").write_text("lookahead_steps: [null, 5]\n")
     model_args = ModelArguments(family="cool", backbone="tiny")
-    assert read_space(str(tmp_path / "space.yaml"), model_args)["lookahead_steps"].values == [None, 5]
+    assert read_space(str(tmp_path / "space.yaml"), model_args)["lookahead_steps"].choices == ("null", "5")
 
 
-def test_a_loss_that_is_no_number_is_the_worst():
-    search = object.__new__(Search)
-    search.metric, search.direction = "loss", "minimize"
-    assert search._score({"eval_loss": float("nan")}) == float("inf")
+def test_a_loss_that_is_no_number_is_the_worst(main, files, tmp_path, monkeypatch):
+    losses = iter([float("nan"), 0.5])
+    monkeypatch.setattr(search, "run_all", lambda runs, *_, **__: ((run, {"eval_loss": next(losses)}) for run in runs))
+    given = options(files, tmp_path / "out", {"learning_rate": [0.1, 0.2]}, "--metric_for_best_model", "loss")
+    assert main(given) == {"eval_loss": 0.5}
+    assert [trial["score"] for trial in results(tmp_path / "out")["trials"]] == [None, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -213,26 +210,19 @@ def test_a_loss_that_is_no_number_is_the_worst():
     [
         ({"learnin_rate": [1e-3]}, (), "learnin_rate: no such argument or field. Did you mean 'learning_rate'?"),
         ({"use_con": [True]}, (), "use_con: no such argument or field. Did you mean 'use_conv'?"),
-        ({"seed": [1, 2]}, (), "seed: this is the same for all trials; search learning"),
+        ({"seed": [1, 2]}, (), "seed: this is the same for all trials"),
         ({"learning_rate": {"low": 1, "high": 0.1}}, (), "learning_rate: "),
-        (
-            {"learning_rate": {"low": 0, "high": 1, "log": True}},
-            (),
-            "learning_rate: ",
-        ),
-        ({"learning_rate": {"low": 1e-5, "hihg": 1}}, (), "a range has low and high"),
-        ({"learning_rate": {"low": 1e-5}}, (), "a range has low and high"),
+        ({"learning_rate": {"low": 0, "high": 1, "log": True}}, (), "learning_rate: "),
+        ({"learning_rate": {"low": 1e-5, "hihg": 1}}, (), "learning_rate: a range"),
+        ({"learning_rate": {"low": 1e-5}}, (), "learning_rate: a range"),
+        ({"learning_rate": {"low": 1e-5, "high": 1, "by": 2}}, (), "learning_rate: a range"),
         ({"learning_rate": {"low": 1, "high": 2, "log": True, "step": 1}}, (), "learning_rate: "),
-        ({"learning_rate": ["fast"]}, (), "'fast': "),
+        ({"learning_rate": ["fast"]}, (), "learning_rate: 'fast'"),
         ({"learning_rate": []}, (), "learning_rate: "),
-        ({"learning_rate": [0.1, "1e-1"]}, (), "the list contains a value twice"),
-        ({"per_device_train_batch_size": [2.5]}, (), "2.5: "),
-        ({"use_conv": {"low": 0, "high": 1}}, (), "only numbers have ranges: give a list"),
-        (
-            {"lr_scheduler_type": ["linear", "bumpy"]},
-            (),
-            "with lr_scheduler_type=bumpy: bumpy is not a valid SchedulerType",
-        ),
+        ({"learning_rate": [0.1, "1e-1"]}, (), "learning_rate: the list contains a value twice"),
+        ({"per_device_train_batch_size": [2.5]}, (), "per_device_train_batch_size: 2.5"),
+        ({"use_conv": {"low": 0, "high": 1}}, (), "use_conv: a range has numbers"),
+        ({"lr_scheduler_type": ["linear", "bumpy"]}, (), "with lr_scheduler_type=bumpy: bumpy"),
         ({"outlook_kernel_size": {"low": 3, "high": 4}}, (), "with outlook_kernel_size=4: `outlook_kernel_size`"),
         (
             {"fam_threshold": [1, 0.1], "learn_fam_threshold": [False, True]},
@@ -242,23 +232,16 @@ def test_a_loss_that_is_no_number_is_the_worst():
         (
             {"local_learning_rate": [1e-3], "freeze_backbone": [False, True]},
             SAM,
-            "with local_learning_rate=0.001, freeze_backbone=true: the backbone is frozen, so that local_learning",
+            "with local_learning_rate=0.001, freeze_backbone=true: the backbone is frozen",
         ),
         ({"lookahead_alpha": [0.5]}, (), "--lookahead_alpha needs --lookahead_steps"),
-        ({"learning_rate": {"low": 0, "high": 1}}, (), "has a range without a step: give the number of trials"),
+        ({"learning_rate": {"low": 0, "high": 1}}, (), "give the number of trials with --search_trials"),
         ({}, (), "expected names with values to try"),
-        (
-            {"learning_rate": [1]},
-            ("--num_folds", "2"),
-            "--num_folds cannot be used with --search_space",
-        ),
+        ({"learning_rate": [1]}, ("--num_folds", "2"), "--num_folds cannot be used with --search_space"),
+        ({"learning_rate": [1]}, ("--push_to_hub",), "--push_to_hub cannot be used with --search_space"),
         ({"learning_rate": [1]}, ("--metric_for_best_model", "bleu"), "--metric_for_best_model must be one of loss"),
         ({"learning_rate": [1]}, ("--search_trials", "0"), "--search_trials must be at least 1; got 0"),
-        (
-            {"learning_rate": [1]},
-            ("--search_space", "space.txt"),
-            "space.txt: must be a .yaml or .json file",
-        ),
+        ({"learning_rate": [1]}, ("--search_space", "space.txt"), "space.txt: must be a .yaml or .json file"),
         ({"learning_rate": [1]}, ("--search_space", "no.yaml"), "--search_space no.yaml: no such file"),
     ],
 )

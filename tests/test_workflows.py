@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hf_localattn.names import family_notes
 from hf_localattn.registry import FAMILIES
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +54,7 @@ def test_the_files_of_the_repository_page_are_yaml(path):
 def test_the_citation_has_the_papers_of_all_families():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {paper["url"] for paper in citation["references"]} == {
-        family.card_notes()["url"] for family in FAMILIES.values()
+        family_notes(family.name)["url"] for family in FAMILIES.values()
     }
 
 

@@ -9,12 +9,8 @@ from typing import Annotated
 import typer
 
 from hf_localattn import __version__
-from hf_localattn.cli import checkpoint_commands
-from hf_localattn.cli.compare_command import compare
-from hf_localattn.cli.demo_command import demo
-from hf_localattn.cli.export_command import export
-from hf_localattn.cli.inspect_command import inspect
-from hf_localattn.cli.train_command import UNPARSED, train
+from hf_localattn.cli import checkpoint_commands, model_commands
+from hf_localattn.cli.train_command import train
 from hf_localattn.errors import exit_on_user_error
 
 NAME = "hf-localattn"
@@ -43,16 +39,17 @@ def _main(
 
 
 app.command("init", short_help="Add new local attention layers to a pretrained backbone.")(checkpoint_commands.init)
-app.command("train", context_settings=UNPARSED, short_help="Fine-tune, evaluate or apply a model.")(train)
+_of_the_script = {"allow_interspersed_args": False}  # options after the script's name
+app.command("train", context_settings=_of_the_script, short_help="Fine-tune, evaluate or apply a model.")(train)
 app.command("card", short_help="Write or renew the model card of a checkpoint folder.")(checkpoint_commands.card)
 app.command("push", short_help="Upload a checkpoint folder to the Hub.")(checkpoint_commands.push)
 app.command("verify", short_help="Compare the code files of a checkpoint with this package's.")(
     checkpoint_commands.verify
 )
-app.command("export", short_help="Write a checkpoint as an ONNX graph with its tokenizer.")(export)
-app.command("inspect", short_help="Show the attention of a checkpoint on texts.")(inspect)
-app.command("compare", short_help="Test the difference between two results.")(compare)
-app.command("demo", short_help="Open a page that asks a checkpoint.")(demo)
+app.command("export", short_help="Write a checkpoint as an ONNX graph with its tokenizer.")(model_commands.export)
+app.command("inspect", short_help="Show the attention of a checkpoint on texts.")(model_commands.inspect)
+app.command("compare", short_help="Test the difference between two results.")(model_commands.compare)
+app.command("demo", short_help="Open a page that asks a checkpoint.")(model_commands.demo)
 
 
 def run(words: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from hf_localattn.cli.options import ASSIGNMENT, require_parser
+from hf_localattn.cli.train_command import require_parser
 from hf_localattn.names import family_names, find_family
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
@@ -29,7 +29,7 @@ def init(
     config: Annotated[
         list[str] | None,
         Option(
-            metavar=ASSIGNMENT,
+            metavar="NAME=VALUE",
             help="A field of the family's configuration, such as use_conv=false, or a setting of its tokenizer, such"
             " as parser=de_core_news_sm. Repeat the option for more.",
         ),

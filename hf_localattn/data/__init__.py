@@ -1,5 +1,9 @@
 """Loaders of rows for every task, and the conversion of rows to model inputs."""
 
+from hf_localattn.extras import require
+
+require("train", __name__)
+
 from hf_localattn.data.choices import load_choices
 from hf_localattn.data.negation import load_negation
 from hf_localattn.data.questions import count_unanswerable, load_answered, load_squad

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,28 +12,6 @@ import torch
 from hf_localattn.data.rows import PathLike
 from hf_localattn.files import atomic_write
 from hf_localattn.models.pipeline_question_answering import possible_spans
-
-
-@dataclass(frozen=True)
-class AnswerSettings:
-    """Settings for the choice of answers.
-
-    Attributes:
-        n_best_size: number of start and end positions combined per window, and of answers kept per question.
-        max_answer_length: maximum number of tokens of an answer.
-        handle_no_answer: True if "no answer" is a possible answer (SQuAD 2.0).
-        null_score_diff_threshold: choose "no answer" if its score exceeds the best answer's score by more than this.
-    """
-
-    n_best_size: int = 20
-    max_answer_length: int = 30
-    handle_no_answer: bool = False
-    null_score_diff_threshold: float = 0.0
-
-    def __post_init__(self) -> None:
-        for field in ("n_best_size", "max_answer_length"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"{field} must be at least 1; got {getattr(self, field)}.")
 
 
 @dataclass(frozen=True)
@@ -59,15 +37,18 @@ class QuestionAnswers:
 
     Attributes:
         best: the chosen answer, which may be "no answer".
-        best_span: the best answer with a text; None if no window has one.
         n_best: the best answers, in descending order of score, including "no answer" if it is allowed.
         null_odds: score of "no answer" minus the score of `best_span`; None if "no answer" is not allowed.
     """
 
     best: Candidate
-    best_span: Candidate | None
     n_best: list[Candidate]
     null_odds: float | None = None
+
+    @property
+    def best_span(self) -> Candidate | None:
+        """The best answer with a text; None if no window has one."""
+        return next((candidate for candidate in self.n_best if candidate.text), None)
 
 
 def extract_answers(
@@ -75,7 +56,10 @@ def extract_answers(
     features: Sequence[Mapping[str, Any]],
     start_logits: Sequence[np.ndarray] | np.ndarray,
     end_logits: Sequence[np.ndarray] | np.ndarray,
-    settings: AnswerSettings = AnswerSettings(),
+    *,
+    n_best_size: int = 20,
+    max_answer_length: int = 30,
+    null_threshold: float | None = None,
 ) -> dict[str, QuestionAnswers]:
     """Return the answers to each question, by question id.
 
@@ -94,7 +78,10 @@ def extract_answers(
         features: `evaluation_features`, one mapping per window, with example_id, offset_mapping and cls_position.
         start_logits: one row per window, without left padding; logits after the last token are ignored.
         end_logits: one row per window, in the same form.
-        settings: settings for the choice of answers.
+        n_best_size: number of start and end positions combined per window, and of answers kept per question.
+        max_answer_length: maximum number of tokens of an answer.
+        null_threshold: choose "no answer" (SQuAD 2.0) if its score exceeds the best answer's score by more than this;
+            None if it is not allowed.
 
     Raises:
         ValueError: the numbers of windows differ, a question has no window, or a logit is NaN.
@@ -104,59 +91,55 @@ def extract_answers(
             f"{len(features)} windows, but {len(start_logits)} rows of start and {len(end_logits)} of end logits."
         )
     windows: dict[str, list[_Window]] = {identifier: [] for identifier in contexts}
-    for feature, starts, ends in zip(features, start_logits, end_logits, strict=True):
-        windows[feature["example_id"]].append(_window(feature, starts, ends))
-    without = [identifier for identifier, own in windows.items() if not own]
-    if without:
+    for feature, *logits in zip(features, start_logits, end_logits, strict=True):
+        offsets = np.array([(-1, -1) if offset is None else offset for offset in feature["offset_mapping"]], int)
+        starts, ends = (np.asarray(own, dtype=np.float64)[: len(offsets)] for own in logits)
+        if np.isnan(starts).any() or np.isnan(ends).any():
+            raise ValueError(f"the logits of question {feature['example_id']!r} are NaN: the training diverged.")
+        windows[feature["example_id"]].append((starts, ends, offsets, feature["cls_position"]))
+    if without := [identifier for identifier, own in windows.items() if not own]:
         raise ValueError(f"{len(without)} questions have no window, the first is {without[0]!r}.")
-    return {identifier: _answers(contexts[identifier], own, settings) for identifier, own in windows.items()}
+    options = n_best_size, max_answer_length, null_threshold
+    return {identifier: _answers(contexts[identifier], own, *options) for identifier, own in windows.items()}
 
 
-class _Window(NamedTuple):
-    starts: np.ndarray  # (tokens,) logits
-    ends: np.ndarray  # (tokens,) logits
-    offsets: np.ndarray  # (tokens, 2) characters, -1 outside the passage
-    null: tuple[float, float]  # logits of "no answer"
+_Window = tuple[np.ndarray, np.ndarray, np.ndarray, int]
+"""Logits of starts and of ends (tokens,), characters of tokens (tokens, 2), -1 outside the passage, and [CLS]."""
 
 
-def _window(feature: Mapping[str, Any], starts: np.ndarray, ends: np.ndarray) -> _Window:
-    offsets = np.array([(-1, -1) if o is None else o for o in feature["offset_mapping"]], dtype=np.int64)
-    starts, ends = (np.asarray(logits, dtype=np.float64)[: len(offsets)] for logits in (starts, ends))
-    if np.isnan(starts).any() or np.isnan(ends).any():
-        raise ValueError(f"the logits of question {feature['example_id']!r} are NaN: the training diverged.")
-    position = feature["cls_position"]
-    return _Window(starts, ends, offsets, (float(starts[position]), float(ends[position])))
-
-
-def _answers(context: str, windows: list[_Window], settings: AnswerSettings) -> QuestionAnswers:
-    spans = _best_spans(context, windows, settings.n_best_size, settings)
+def _answers(
+    context: str, windows: list[_Window], n_best_size: int, max_answer_length: int, null_threshold: float | None
+) -> QuestionAnswers:
+    spans = _best_spans(context, windows, n_best_size, max_answer_length)[:n_best_size]
     if not spans:  # all best starts are after the best ends: try all pairs
-        spans = _best_spans(context, windows, max(len(window.starts) for window in windows), settings)
-    null = Candidate("", 0, 0, *min((window.null for window in windows), key=sum))
-    if not settings.handle_no_answer:
-        n_best = _with_probabilities(spans or [null])
-        return QuestionAnswers(n_best[0], n_best[0] if spans else None, n_best)
-    # Keep "no answer" and the best span in the list, so that it has their probabilities.
-    ranked = sorted([*spans, null], key=lambda candidate: -candidate.score)
-    kept = [c for i, c in enumerate(ranked) if i < settings.n_best_size or c is null or c is spans[0]]
-    n_best = _with_probabilities(kept)
-    null = next(candidate for candidate in n_best if not candidate.text)
-    best_span = next((candidate for candidate in n_best if candidate.text), None)
-    if best_span is None:
-        return QuestionAnswers(null, None, n_best, null_odds=null.score)
-    odds = null.score - best_span.score
-    best = null if odds > settings.null_score_diff_threshold else best_span
-    return QuestionAnswers(best, best_span, n_best, null_odds=odds)
+        longest = max(len(starts) for starts, *_ in windows)
+        spans = _best_spans(context, windows, longest, max_answer_length)[:n_best_size]
+    nulls = [(float(starts[cls]), float(ends[cls])) for starts, ends, _, cls in windows]
+    null = Candidate("", 0, 0, *min(nulls, key=sum))
+    ranked = spans or [null]
+    if null_threshold is not None:
+        # Keep "no answer" and the best span in the list, so that it has their probabilities.
+        ranked = sorted([*spans, null], key=lambda candidate: -candidate.score)
+        ranked = [c for i, c in enumerate(ranked) if i < n_best_size or c is null or c is spans[0]]
+    weights = np.exp(np.array([candidate.score for candidate in ranked]) - max(c.score for c in ranked))
+    probabilities = (weights / weights.sum()).tolist()
+    n_best = [replace(c, probability=own) for c, own in zip(ranked, probabilities, strict=True)]
+    if null_threshold is None:
+        return QuestionAnswers(n_best[0], n_best)
+    odds = null.score - (spans[0].score if spans else 0.0)
+    null_wins = not spans or odds > null_threshold
+    return QuestionAnswers(next(c for c in n_best if bool(c.text) != null_wins), n_best, odds)
 
 
-def _best_spans(context: str, windows: list[_Window], size: int, settings: AnswerSettings) -> list[Candidate]:
-    """Return at most `n_best_size` distinct spans of a passage, in descending order of score."""
+def _best_spans(context: str, windows: list[_Window], size: int, max_answer_length: int) -> list[Candidate]:
+    """Return the distinct spans of the `size` best starts and ends of each window, in descending order of score."""
     found = []
-    for window in windows:
-        starts, ends, inside = map(torch.from_numpy, (window.starts, window.ends, window.offsets[:, 0] >= 0))
-        pairs = possible_spans(starts, ends, inside, settings.max_answer_length, size)
+    for starts, ends, offsets, _ in windows:
+        logits = torch.from_numpy(starts), torch.from_numpy(ends)
+        inside = torch.from_numpy(offsets[:, 0] >= 0)
+        pairs = possible_spans(*logits, inside, max_answer_length, size)
         first, last = (places.numpy() for places in pairs)
-        found.append((window.offsets[first, 0], window.offsets[last, 1], window.starts[first], window.ends[last]))
+        found.append((offsets[first, 0], offsets[last, 1], starts[first], ends[last]))
     begin, end, start_logits, end_logits = map(np.concatenate, zip(*found, strict=True))
     spans: dict[tuple[int, int], Candidate] = {}
     for i in np.argsort(-(start_logits + end_logits), kind="stable"):
@@ -164,19 +147,10 @@ def _best_spans(context: str, windows: list[_Window], size: int, settings: Answe
         # Tokens of some tokenizers include the space before a word, or consist only of spaces.
         start = int(begin[i]) + len(text) - len(text.lstrip())
         text = text.strip()
-        if text and (start, start + len(text)) not in spans:
-            stop = start + len(text)
+        stop = start + len(text)
+        if text and (start, stop) not in spans:
             spans[start, stop] = Candidate(text, start, stop, float(start_logits[i]), float(end_logits[i]))
-            if len(spans) == settings.n_best_size:
-                break
     return list(spans.values())
-
-
-def _with_probabilities(candidates: list[Candidate]) -> list[Candidate]:
-    scores = np.array([candidate.score for candidate in candidates])
-    weights = np.exp(scores - scores.max())
-    probabilities = weights / weights.sum()
-    return [replace(c, probability=float(p)) for c, p in zip(candidates, probabilities, strict=True)]
 
 
 def write_answers(answers: Mapping[str, QuestionAnswers], folder: PathLike, prefix: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import chain, islice
 from string import ascii_uppercase
 from typing import Any
 
@@ -88,24 +88,17 @@ def load_choices(
 
 
 def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty: bool) -> Record:
-    def text(name: str, *options: str) -> str:
-        remedy = f"give {' or '.join(options)}" if options else ""
-        value: str = Column(name, may_be_empty=may_be_empty, remedy=remedy).read(record)
-        return value.strip()
-
     choices, names = _read_choices(record, columns)
-    beginning = ""
-    if columns.choices not in record:
-        context = text("sent1" if "sent1" in record else "startphrase")
-        if "sent1" in record and record.get("sent2"):
-            beginning = text("sent2")
-    elif columns.question not in record:
-        context = text(columns.context, "--context_column_name", "--question_column_name")
-    elif columns.context not in record:
-        context = text(columns.question, "--question_column_name")
+    if columns.choices in record:
+        texts = [name for name in (columns.context, columns.question) if name in record] or [columns.context]
+    elif "sent1" in record:
+        texts = ["sent1", *(["sent2"] if record.get("sent2") else [])]
     else:
-        context = text(columns.context, "--context_column_name")
-        beginning = text(columns.question, "--question_column_name")
+        texts = ["startphrase"]
+    remedy = "give --context_column_name or --question_column_name"
+    context, *beginning = (
+        Column(name, may_be_empty=may_be_empty, remedy=remedy).read(record).strip() for name in texts
+    )
     if len(choices) < 2:
         raise ValueError(f"{len(choices)} choices: there must be at least two.")
     for number, choice in enumerate(choices):
@@ -113,7 +106,7 @@ def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty
             raise EmptyText(f"choice {number} is empty; {SKIP}")
         if not isinstance(choice, str):
             raise ValueError(f"choice {number} must be a text; found {describe_value(choice)}.")
-    choices = [f"{beginning} {choice.strip()}" if beginning else choice.strip() for choice in choices]
+    choices = [" ".join(filter(None, (*beginning, choice.strip()))) for choice in choices]
     return {"context": context, "choices": choices, "label": _read_label(record, label, choices, names)}
 
 
@@ -137,19 +130,12 @@ def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], li
 
 
 def _read_label(record: Record, column: Column, choices: list[str], names: list[str]) -> int | None:
-    """Return the number of the correct choice; None for a row without a label if labels are optional."""
+    """Return the number of the correct choice, from 0; None for a row without a label if labels are optional."""
     label = column.read(record)
-    if label is None:
+    if label is None or (not column.required and str(label) in ("", "-1")):
         return None
-    if label != "" and str(label) != "-1":
-        return _number(label, choices, names)
-    if column.required:
+    if str(label) in ("", "-1"):
         raise ValueError(f"the field {str(column)!r} holds no label; found {describe_value(label)}.")
-    return None
-
-
-def _number(label: Any, choices: list[str], names: list[str]) -> int:
-    """Convert a label to the number of the correct choice, from 0."""
     name, letters = "" if isinstance(label, bool) else str(label).strip(), ascii_uppercase[: len(choices)]
     if names:
         number = names.index(name) if name in names else -1
@@ -174,13 +160,12 @@ def choice_features(
     """
     counts = [len(choices) for choices in examples["choices"]]
     contexts = [context for context, count in zip(examples["context"], counts, strict=True) for _ in range(count)]
-    choices = [choice for own in examples["choices"] for choice in own]
+    choices = list(chain.from_iterable(examples["choices"]))
     encoded = tokenizer(contexts, choices, truncation=True, max_length=max_length)
-    ends = list(accumulate(counts))
-    features = {
-        name: [values[end - count : end] for end, count in zip(ends, counts, strict=True)]
-        for name, values in encoded.items()
-    }
+    features = {}
+    for name, values in encoded.items():
+        rest = iter(values)
+        features[name] = [list(islice(rest, count)) for count in counts]
     return {**features, "label": examples["label"]} if "label" in examples else features
 
 

@@ -21,13 +21,7 @@ model_selection = LazyExtra("sklearn.model_selection", "train", "--num_folds")
 
 @dataclass(frozen=True)
 class Fold:
-    """One run of a cross-validation.
-
-    Attributes:
-        number: number of the fold, counted from 1.
-        count: total number of folds.
-        seed: random seed of the partition, the same for all folds.
-    """
+    """Number of a run of a cross-validation, counted from 1, of `count` runs that split the rows by the same seed."""
 
     number: int
     count: int
@@ -55,12 +49,8 @@ def split_rows(
         group_column: rows with the same value in this column stay in the same part, *optional*.
         class_column: stratify by this column if it is a `ClassLabel`, *optional*.
 
-    Returns:
-        Rows by part: "train" and each of `parts`.
-
     Raises:
-        ValueError: there are more folds than rows or groups, too few rows are left to train on, or `group_column` does
-            not exist.
+        ValueError: there are too few rows or groups, or `group_column` does not exist.
 
     Example:
         >>> from datasets import Dataset
@@ -69,7 +59,12 @@ def split_rows(
         >>> {part: rows["id"][:] for part, rows in split.items()}
         {'train': [0, 1, 3, 4], 'test': [2, 5]}
     """
-    groups = _groups(rows, group_column)
+    groups = np.arange(len(rows))
+    if group_column is not None:
+        if group_column not in rows.column_names:
+            raise ValueError(f"--num_folds keeps rows of the same {group_column} together: there is no such column.")
+        numbers: dict[object, int] = {}
+        groups = np.asarray([numbers.setdefault(value, len(numbers)) for value in rows[group_column]])
     classes = None
     if class_column is not None and isinstance(rows.features[class_column], ClassLabel):
         classes = np.asarray(rows[class_column][:])
@@ -83,13 +78,10 @@ def split_rows(
         )
     rest = np.arange(len(rows))
     held_out = {}
-    for part, count, chosen, seed in zip(
-        parts,
-        (fold.count, max(fold.count - 1, 2)),  # number of shares of the rest, each as large as the fold
-        (fold.number - 1, 0),
-        (fold.seed, fold.seed + fold.number),  # one seed per fold, or all folds would draw from the same positions
-        strict=False,
-    ):
+    # Number of shares of the rest, each as large as the fold; the share that is held out; and a seed: one per fold, or
+    # all folds would draw from the same positions.
+    draws = (fold.count, fold.number - 1, fold.seed), (max(fold.count - 1, 2), 0, fold.seed + fold.number)
+    for part, (count, chosen, seed) in zip(parts, draws, strict=False):
         if (left := len(np.unique(groups[rest]))) < count:
             raise ValueError(
                 f"--num_folds {fold.count} leaves too few to train on: {left} of {total} {units} are left for"
@@ -104,10 +96,8 @@ def split_rows(
 def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold: Fold | None = None) -> None:
     """Warn of classes that are only in the training rows (not evaluated) or never in them (not learned).
 
-    Args:
-        data: rows by split. Splits without any class, such as test rows without labels, are ignored.
-        column: column of type `ClassLabel` or a list of `ClassLabel`; other types are ignored.
-        fold: fold that the splits belong to, for the warning, *optional*.
+    `data` are the rows by split. Splits without any class (test rows without labels), and columns that have no
+    `ClassLabel`, are ignored. `fold` is named in the warning.
     """
     found = {split: names for split, rows in data.items() if (names := _classes_in(rows, column))}
     where = "" if fold is None else f"Fold {fold.number}: "
@@ -129,16 +119,6 @@ def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
     if isinstance(kind, List):
         kind, labels = kind.feature, [label for own in labels for label in own or ()]
     return {kind.int2str(number) for number in labels if number is not None} if isinstance(kind, ClassLabel) else set()
-
-
-def _groups(rows: datasets.Dataset, column: str | None) -> np.ndarray:
-    """Return the index of each row's group; without a column, each row is a group."""
-    if column is None:
-        return np.arange(len(rows))
-    if column not in rows.column_names:
-        raise ValueError(f"--num_folds keeps rows of the same {column} together, but there is no such column.")
-    numbers: dict[object, int] = {}
-    return np.asarray([numbers.setdefault(value, len(numbers)) for value in rows[column]])
 
 
 def _partition(

@@ -24,18 +24,9 @@ def generation_features(
 ) -> BatchEncoding:
     """Tokenize a batch of answered SQuAD rows: the first answer and the passage, with the question as `labels`.
 
-    A passage that is too long is cut to the part around the answer (see `source`).
-
-    Args:
-        examples: columns `context` and `answers`, and optionally `question`.
-        tokenizer: tokenizer of the model, fast or slow.
-        max_source_length: maximum number of input tokens, including special tokens.
-        max_target_length: maximum number of question tokens, including special tokens; longer questions are cut.
-        pad_to_max_length: pad inputs and labels to these maximum lengths, *optional*, defaults to False.
-        label_pad_token_id: padding value of labels, *optional*, defaults to -100.
-
-    Returns:
-        `input_ids` and `attention_mask`. If `examples` have questions, also `labels` and `reference` (the text).
+    A passage that is too long is cut to the part around the answer (see `source`), a question at the end. The lengths
+    include special tokens. The result has `input_ids` and `attention_mask`, and if `examples` have questions also
+    `labels` and `reference` (the text).
     """
     sources = [
         source(context, gold["text"][0], gold["answer_start"][0], tokenizer, max_source_length)
@@ -62,12 +53,7 @@ def source(
     The passage is cut between words, or within a word that is too long, such as a sentence without spaces. The cut
     is found by tokenizing candidates, because the tokenizer of ProphetNet has no character offsets.
 
-    Args:
-        context: the passage.
-        answer: `context[answer_start : answer_start + len(answer)]`.
-        answer_start: first character of the answer.
-        tokenizer: tokenizer that puts its separator between a pair of texts.
-        max_length: maximum number of tokens, including special tokens.
+    The answer is `context[answer_start : answer_start + len(answer)]`. `max_length` includes special tokens.
     """
 
     def encode(start: int, end: int) -> list[int]:

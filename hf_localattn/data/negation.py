@@ -11,7 +11,7 @@ from typing import Any
 
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 
-from hf_localattn.data.negation_corpora import Cue, Sentence, UniqueNames, read_sentences
+from hf_localattn.data.negation_corpora import Cue, UniqueNames, read_sentences
 from hf_localattn.data.rows import (
     Column,
     Data,
@@ -149,12 +149,10 @@ def _check_agreement(names: Sequence[PathLike], parts: Sequence[Dataset]) -> Non
             other, known = seen.setdefault(words, (name, cues))
             # Short sentences ("No.") are in many documents, and mean different things there.
             if other != name and known != cues and len(words) >= WORDS_TO_COMPARE:
-                of_other, of_this = (
-                    " ".join(words[place] for place in sorted(own)) or "none" for own in (known, cues)
-                )
+                found = [" ".join(words[place] for place in sorted(own)) or "none" for own in (known, cues)]
                 raise ValueError(
-                    f"{other} and {name} contradict each other: the cues of {shorten(' '.join(words))} are {of_other}"
-                    f" and {of_this}. Correct one of the files, or train on one of them."
+                    f"{other} and {name} contradict each other: the cues of {shorten(' '.join(words))} are"
+                    f" {' and '.join(found)}. Correct one of the files, or train on one of them."
                 )
 
 
@@ -163,8 +161,8 @@ def check_apart(train: Dataset, validation: Dataset) -> None:
 
     A document that has its name from a file of rows does not count: two files may have one name.
     """
-    shared = set(train["document_id"]) & set(validation["document_id"])
-    if shared := {name for name in shared if not name.endswith(SUFFIXES)}:
+    names = set(train["document_id"]) & set(validation["document_id"])
+    if shared := {name for name in names if not name.endswith(SUFFIXES)}:
         raise ValueError(
             f"The document {min(shared)!r} is in the training and the validation data ({len(shared)} in all): the"
             " scores would be too high. Give each document to one of them."
@@ -187,12 +185,16 @@ def _corpus_rows(path: Path, cues: str, cue_in_scope: str, unmatched_scopes: str
                 " unmatched_scopes='skip' (scripts: --unmatched_scopes skip)."
             )
         kinds.update(cue.kind for cue in sentence.cues)
-        own = [
-            _row(sentence, number, _cue_columns(cue, sentence.tokens, cue_in_scope))
+        found = {  # numbers of cues of all kinds, so that the id does not depend on options
+            number: _cue_columns(cue, sentence.tokens, cue_in_scope)
             for number, cue in enumerate(sentence.cues, start=1)
             if cue.kind in kinds_of(cues)
-        ]
-        rows += own or ([_row(sentence, 0, no_cue_columns(sentence.tokens))] if all_sentences else [])
+        }
+        if all_sentences and not found:
+            found = {0: no_cue_columns(sentence.tokens)}
+        shared = {"document_id": sentence.document_id, "sentence_id": sentence.sentence_id, "tokens": sentence.tokens}
+        shared |= {name: sentence.annotations.get(name, []) for name in ANNOTATIONS}
+        rows += [{"id": f"{sentence.sentence_id}/{number}", **shared, **cue} for number, cue in found.items()]
     if not number_of_sentences:
         raise ValueError(f"{path}: holds no sentences.")
     if not rows or (cues == "speculation" and sentence.annotations):  # *SEM 2012 has only negation
@@ -204,17 +206,6 @@ def _corpus_rows(path: Path, cues: str, cue_in_scope: str, unmatched_scopes: str
     if strays:
         logger.warning("Scopes without a cue, left out: %d; the first one: %s.", len(strays), strays[0])
     return make_dataset(rows, NEGATION_FEATURES)
-
-
-def _row(sentence: Sentence, number: int, columns: Record) -> Record:
-    return {
-        "id": f"{sentence.sentence_id}/{number}",  # of cues of all kinds, so that the id does not depend on options
-        "document_id": sentence.document_id,
-        "sentence_id": sentence.sentence_id,
-        "tokens": sentence.tokens,
-        **columns,
-        **{name: sentence.annotations.get(name, []) for name in ANNOTATIONS},
-    }
 
 
 def _cue_columns(cue: Cue, tokens: Sequence[str], cue_in_scope: str) -> Record:
@@ -238,25 +229,15 @@ def _cue_columns(cue: Cue, tokens: Sequence[str], cue_in_scope: str) -> Record:
 def no_cue_columns(tokens: Sequence[str], known: bool = True) -> Record:
     """Return the columns of cue and scope for a sentence without a cue; its scope is empty, or unknown."""
     zeros, texts = [0] * len(tokens), [""] * len(tokens)
-    none = {"cue": zeros, "cue_type": NO_CUE, "cue_kind": None, "cue_text": texts}
-    return {**none, "scope": zeros if known else [], "scope_text": texts if known else []}
+    scope = {"scope": zeros if known else [], "scope_text": texts if known else []}
+    return {"cue": zeros, "cue_type": NO_CUE, "cue_kind": None, "cue_text": texts, **scope}
 
 
 def scope_characters(tokens: Sequence[str], cue_text: Sequence[str], scope: Sequence[int]) -> list[str]:
     """Return the characters of each word that are in scope: the whole word, or the part that is not the cue's affix.
 
     An affix inside its word has the scope before it: `breath` of `breathlessness` for the cue `less`, as in *SEM 2012.
-
-    Args:
-        tokens: words of the sentence.
-        cue_text: characters of the cue in each word, "" for words outside.
-        scope: 1 for each word in scope, 0 for the others; empty if unknown.
-
-    Returns:
-        A text per word, "" for words outside the scope; empty if the scope is unknown.
-
-    Raises:
-        ValueError: the lists have different lengths.
+    Words outside have "". The result is empty if the scope is unknown, that is if `scope` is empty.
     """
     texts = []
     for word, affix, inside in zip(tokens, cue_text, scope, strict=True) if scope else ():
@@ -291,9 +272,7 @@ def _read_cue(record: Record, tokens: list[str], cues: str, require_scope: bool,
 
 def _texts(record: Record, name: str, length: int) -> list[str]:
     """Return the texts of a column with one text per word; empty if the column is missing or empty."""
-    values: Any = record.get(name)
-    if values is None:
-        return []
+    values: Any = [] if record.get(name) is None else record[name]
     if not isinstance(values, list) or len(values) not in (0, length) or not all(isinstance(v, str) for v in values):
         found = describe_value(values)
         raise ValueError(f"{name!r} must be a list with a text for each of its {length} words; found {found}.")
@@ -344,10 +323,8 @@ def group_sentences(rows: Iterable[Record]) -> list[list[Record]]:
 def add_questions(rows: Dataset, limit: int | None = None) -> Dataset:
     """Add a row for each sentence, which asks for its cues. It comes before the rows with its cues.
 
-    Args:
-        rows: rows of `NEGATION_FEATURES`. Sentences without a cue have a row without one.
-        limit: maximum number of `rows` to use, *optional*. A sentence is used only if all its rows are within the
-            limit, except for the first sentence.
+    With `limit`, at most that many of `rows` are used. A sentence is used only if all its rows are within the limit,
+    except for the first sentence.
     """
     questions_and_rows: list[Record] = []
     used = 0
@@ -355,26 +332,21 @@ def add_questions(rows: Dataset, limit: int | None = None) -> Dataset:
         used += len(sentence)
         if limit is not None and used > limit and questions_and_rows:
             break
-        first = sentence[0]
-        labels = [OUTSIDE] * len(first["tokens"])
+        labels = [OUTSIDE] * len(sentence[0]["tokens"])
         for row in sentence:
             for word, is_cue in enumerate(row["cue"]):
                 if is_cue and labels[word] == OUTSIDE:  # a word of two cues has the label of the first
                     labels[word] = f"{row['cue_kind']}:{row['cue_type']}"
         none = no_cue_columns(labels, all(row["scope"] for row in sentence))
-        questions_and_rows.append({**first, "id": first["sentence_id"], **none, "cue_labels": labels})
-        questions_and_rows += [{**row, "cue_labels": []} for row in sentence if any(row["cue"])]
+        question = {**sentence[0], "id": sentence[0]["sentence_id"], **none, "cue_labels": labels}
+        questions_and_rows += [question, *({**row, "cue_labels": []} for row in sentence if any(row["cue"]))]
     return make_dataset(questions_and_rows, QUESTION_FEATURES)
 
 
 def with_negation(row: Record, words: Collection[int], scope: Sequence[int], *, affix: bool = False) -> Record:
-    """Return the row of a predicted negation.
+    """Return a row of the same sentence with a predicted negation: the indices of its cue's words, and its scope.
 
-    Args:
-        row: any row of the sentence.
-        words: indices of the words of the cue.
-        scope: 1 for each word in scope, and 0 for the others.
-        affix: the cue is an affix of its word (`affix_offsets`), *optional*, defaults to False.
+    With `affix`, the cue is an affix of its word (`affix_offsets`).
     """
     cue = [""] * len(row["tokens"])
     for place in words:

@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,10 @@ _WINDOWS_1252 = {
 
 @dataclass(frozen=True)
 class Cue:
-    """A cue and its scope, as indices of words in the sentence, counted from 0.
+    """A cue of a kind and its scope (None if unknown), as indices of words in the sentence, counted from 0.
 
-    Args:
-        kind: one of `CUE_KINDS`.
-        words: words of the cue; never empty.
-        scope: words of the scope as annotated; None if unknown.
-        affixes: the characters of the cue in each word that contains it as an affix, *optional*.
-        scope_texts: the annotated characters of the scope in its words, *optional*.
+    `affixes` has the characters of the cue in each word that contains it as an affix, `scope_texts` the annotated
+    characters of the scope in its words.
     """
 
     kind: str
@@ -73,24 +70,14 @@ class UniqueNames:
         self._seen: set[str] = set()
 
     def __call__(self, name: str) -> str:
-        unique, number = name, 1
-        while unique in self._seen:
-            number += 1
-            unique = f"{name}~{number}"
+        numbered = (f"{name}~{number}" for number in count(2))
+        unique = next(one for one in chain([name], numbered) if one not in self._seen)
         self._seen.add(unique)
         return unique
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
-    """Yield the sentences of a corpus; its content says which one it is.
-
-    Args:
-        path: folder of SFU, a file of BioScope or SFU, or a file of *SEM 2012.
-
-    Raises:
-        FileNotFoundError: the file or folder does not exist.
-        ValueError: the corpus is not in its format. The message names the file, the line and a remedy.
-    """
+    """Yield the sentences of a folder of SFU, or of a file of BioScope, SFU or *SEM 2012: its content says which."""
     if path.is_dir():
         if not (files := sorted(path.rglob("*.xml"))):
             raise ValueError(f"{path}: there is no .xml file in this folder or below it.")
@@ -132,12 +119,12 @@ def _bioscope(root: Element, path: Path) -> Iterator[Sentence]:
             for cue in sentence.iter("cue"):
                 pieces[attribute(cue, "ref", path), attribute(cue, "type", path, CUE_KINDS)].append(cue)
             joined = {piece for own in pieces.values() if len(own) > 1 for piece in own}
-            strays = []
-            for reference in [reference for reference in scopes if reference not in {ref for ref, _ in pieces}]:
-                where = f"{path}, line {scopes[reference][0].sourceline}, sentence {sentence.get('id')}"
-                if any(cue in joined for scope in scopes[reference] for cue in scope.iter("cue")):
+            cued, strays = {reference for reference, _ in pieces}, []
+            for reference, own in scopes.items():
+                where = f"{path}, line {own[0].sourceline}, sentence {sentence_id}"
+                if reference not in cued and any(cue in joined for scope in own for cue in scope.iter("cue")):
                     logger.info("%s: the scope %s is left over from joining cues.", where, reference)
-                else:
+                elif reference not in cued:
                     strays.append(f"{where}: no cue refers to the scope {reference}")
             cues = [
                 Cue(kind, _cue_words(own, places, path), _union(scopes.get(reference, []), places))
@@ -222,27 +209,26 @@ def _starsem(path: Path) -> Iterator[Sentence]:
         chapter, number_of_sentence = first[: NUMBER + 1]
         cues, strays = [], []
         for number, column in enumerate(range(FIRST, len(first) - 1, 3), start=1):
-            words, affixes, scope = [], dict[int, str](), dict[int, str]()
-            for place, (line, columns) in enumerate(sentence):
-                cue, word = columns[column], columns[WORD]
-                if columns[column + 1] != NOTHING:
-                    scope[place] = columns[column + 1]
-                if cue == NOTHING:
-                    continue
-                if not cue or cue not in word:
-                    raise ValueError(f"{path}, line {line}: the cue {shorten(cue)} is not a part of {shorten(word)}.")
-                words.append(place)
-                if cue != word:
-                    affixes[place] = cue
-            if words:
-                cues.append(Cue("negation", words, scope, affixes, scope))
+            texts = {place: columns[column] for place, (_, columns) in enumerate(sentence)}
+            cue = {place: text for place, text in texts.items() if text != NOTHING}
+            for place, text in cue.items():
+                line, columns = sentence[place]
+                if not text or text not in columns[WORD]:
+                    raise ValueError(
+                        f"{path}, line {line}: the cue {shorten(text)} is not a part of {shorten(columns[WORD])}."
+                    )
+            pairs = ((place, columns[column + 1]) for place, (_, columns) in enumerate(sentence))
+            scope = {place: text for place, text in pairs if text != NOTHING}
+            if cue:
+                affixes = {place: text for place, text in cue.items() if text != sentence[place][1][WORD]}
+                cues.append(Cue("negation", list(cue), scope, affixes, scope))
             else:
                 where = f"{path}, line {first_line}, sentence {chapter} {number_of_sentence}"
                 strays.append(f"{where}: negation {number} has no cue")
-        annotations = {
-            column: [columns[place] for _, columns in sentence] for column, place in ANNOTATION_COLUMNS.items()
-        }
-        tokens = [columns[WORD] for _, columns in sentence]
+        tokens, *others = (
+            [columns[place] for _, columns in sentence] for place in (WORD, *ANNOTATION_COLUMNS.values())
+        )
+        annotations = dict(zip(ANNOTATION_COLUMNS, others, strict=True))
         yield Sentence(chapter, name(f"{chapter}/{number_of_sentence}"), tokens, cues, strays, annotations)
 
 

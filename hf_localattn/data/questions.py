@@ -55,11 +55,7 @@ POSITIONS = ("start_positions", "end_positions")
 
 
 def load_squad(
-    data: Data,
-    *,
-    require_answers: bool = True,
-    require_question: bool = True,
-    skip_empty: bool = False,
+    data: Data, *, require_answers: bool = True, require_question: bool = True, skip_empty: bool = False
 ) -> Dataset:
     """Load questions into the columns `id`, `title`, `context`, `question` and `answers`.
 
@@ -106,7 +102,13 @@ def load_squad(
 
     columns = [identifier, context, question, answers]
     rows = convert_rows(source, columns, SQUAD_FEATURES, convert, skip_empty=skip_empty)
-    _check_ids(rows, source.name)
+    first: dict[str, int] = {}
+    for number, name in zip(row_numbers(rows), rows["id"][:], strict=True):
+        if first.setdefault(name, number) != number:
+            raise ValueError(
+                f"{source.name}: questions {first[name] + 1} and {number + 1} have the same id {name!r}; predictions"
+                " are stored by id, so make the ids unique."
+            )
     return rows
 
 
@@ -165,24 +167,11 @@ def _check_answer(context: str, text: Any, start: Any) -> None:
     if start >= 0 and context.startswith(text, start):
         return
     found = context[start : start + len(text)] if start >= 0 else ""
-    elsewhere = [i for i in range(len(context)) if context.startswith(text, i)]
-    if elsewhere:
-        places = ", ".join(map(str, elsewhere[:5])) + (", ..." if len(elsewhere) > 5 else "")
-        remedy = f"the text occurs at {places}: correct 'answer_start' (characters, counted from 0)."
-    else:
-        remedy = "the text occurs nowhere in the context: correct the answer or drop the record."
+    remedy = "the text occurs nowhere in the context: correct the answer or drop the record."
+    if places := [str(i) for i in range(len(context)) if context.startswith(text, i)]:
+        listed = ", ".join(places[:5] + (["..."] if len(places) > 5 else []))
+        remedy = f"the text occurs at {listed}: correct 'answer_start' (characters, counted from 0)."
     raise ValueError(f"the answer {shorten(text)} is not at answer_start {start} (there: {shorten(found)}); {remedy}")
-
-
-def _check_ids(rows: Dataset, name: str) -> None:
-    first: dict[str, int] = {}
-    for number, identifier in zip(row_numbers(rows), rows["id"], strict=True):
-        if identifier in first:
-            raise ValueError(
-                f"{name}: questions {first[identifier] + 1} and {number + 1} have the same id {identifier!r};"
-                " predictions are stored by id, so make the ids unique."
-            )
-        first[identifier] = number
 
 
 def _flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -207,12 +196,7 @@ def _children(path: Path, where: str, parent: Any, field: str) -> list[Any]:
 
 
 def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int) -> int:
-    """Validate window settings, and return the maximum number of question tokens; longer questions are cut.
-
-    Args:
-        tokenizer: a fast tokenizer.
-        max_length: number of tokens of a window: question, passage and special tokens.
-        doc_stride: number of tokens by which neighboring windows overlap.
+    """Return the maximum number of question tokens in windows of `max_length` tokens that overlap by `doc_stride`.
 
     Raises:
         ValueError: the tokenizer is slow, or the overlap leaves no room in the window.
@@ -242,20 +226,16 @@ def train_features(
     The positions are the first and last token of the row's first answer. If there is no answer, or the window does not
     contain all of it, both are the position of the classification token.
     """
-    encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
-    starts, ends = [], []
-    for window, example in enumerate(example_of):
-        answers = examples["answers"][example]
-        span = None
+    encoded, rows, offsets, nulls = _windows(examples, tokenizer, max_length, doc_stride)
+    spans = []
+    for row, own, null in zip(rows, offsets, nulls, strict=True):
+        answers, span = examples["answers"][row], None
         if answers["text"]:
             text, first = answers["text"][0], answers["answer_start"][0]
-            begin = first + len(text) - len(text.lstrip())
-            span = token_span(offsets[window], begin, first + len(text.rstrip()))
-        cls = _cls_position(encoded, window, tokenizer)
-        starts.append(cls if span is None else span[0])
-        ends.append(cls if span is None else span[1])
-    encoded["start_positions"] = starts
-    encoded["end_positions"] = ends
+            span = token_span(own, first + len(text) - len(text.lstrip()), first + len(text.rstrip()))
+        spans.append(span or (null, null))
+    for place, name in enumerate(POSITIONS):
+        encoded[name] = [span[place] for span in spans]
     return encoded
 
 
@@ -267,20 +247,21 @@ def evaluation_features(
     Additional columns are `example_id`, `offset_mapping` (the characters [start, end) of each token in the passage,
     None outside of it) and `cls_position`. Rows need `id`, `question` and `context`.
     """
-    encoded, example_of, offsets = _windows(examples, tokenizer, max_length, doc_stride)
-    encoded["example_id"] = [examples["id"][example] for example in example_of]
-    encoded["offset_mapping"] = offsets
-    encoded["cls_position"] = [_cls_position(encoded, window, tokenizer) for window in range(len(example_of))]
-    return encoded
+    encoded, rows, offsets, nulls = _windows(examples, tokenizer, max_length, doc_stride)
+    return BatchEncoding(
+        {
+            **encoded,
+            "example_id": [examples["id"][row] for row in rows],
+            "offset_mapping": offsets,
+            "cls_position": nulls,
+        }
+    )
 
 
 def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> tuple[int, int] | None:
     """Return the first and last token that cover the characters [start, end); None if a character is not covered.
 
-    Args:
-        offsets: characters [start, end) of each token in the passage, None outside of it.
-        start: start offset.
-        end: end offset (exclusive).
+    `offsets` are the characters of each token in the passage, None outside of it.
     """
     inside = [(position, *offset) for position, offset in enumerate(offsets) if offset is not None]
     if not inside:
@@ -300,10 +281,7 @@ def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> t
 class QuestionAnsweringCollator:
     """Pad features to tensors of shape (batch, length), and drop the columns that the model does not take.
 
-    Args:
-        tokenizer: tokenizer that pads.
-        max_length: length of all batches, *optional*, defaults to the longest feature of each batch.
-        pad_to_multiple_of: pad the length to a multiple of this number, *optional*.
+    The length is `max_length`, by default the longest feature of each batch, made a multiple of `pad_to_multiple_of`.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -332,13 +310,10 @@ class QuestionAnsweringCollator:
 
 def _windows(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
-) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
-    """Return the model inputs of all windows, the row index of each, and the offsets of its tokens in the passage."""
+) -> tuple[BatchEncoding, list[int], list[list[Offsets]], list[int]]:
+    """Return the inputs of all windows, and for each its row, the offsets of its tokens, and its "no answer" token."""
     question_length = check_window_settings(tokenizer, max_length, doc_stride)
     questions = [cut_question(question.strip(), tokenizer, question_length)[0] for question in examples["question"]]
-    return encode_windows(questions, examples["context"], tokenizer, max_length, doc_stride)
-
-
-def _cls_position(encoded: BatchEncoding, window: int, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the position of the classification token; it stands for "no answer in this window"."""
-    return no_answer_position(encoded, window, tokenizer) or 0
+    encoded, rows, offsets = encode_windows(questions, examples["context"], tokenizer, max_length, doc_stride)
+    nulls = [no_answer_position(encoded, window, tokenizer) or 0 for window in range(len(rows))]
+    return encoded, rows, offsets, nulls

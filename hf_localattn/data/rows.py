@@ -107,10 +107,14 @@ class Column:
         """
         name = self.find(record)
         value = None if name is None else record[name]
-        if value is None:
-            if self.required:
-                raise self.missing(record)
+        if value is None and not self.required:
             return None
+        if name is None:
+            found = ", ".join(map(str, record)) or "none"
+            raise ValueError(f"the field {str(self)!r} is missing (found {found}){self.advice}.")
+        if value is None:
+            absent = f"the field {name!r} is missing: its value is None{self.advice}"
+            raise ValueError(f"{absent}.") if self.kind is None else EmptyText(f"{absent}; {SKIP}")
         if self.kind is str and not isinstance(value, str):
             raise ValueError(f"the field {name!r} must be a text; found {describe_value(value)}.")
         if self.kind is list and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
@@ -119,14 +123,6 @@ class Column:
             raise EmptyText(f"the field {name!r} is empty; {SKIP}")
         return value
 
-    def missing(self, record: Record) -> ValueError:
-        """Return the error for a row without a value."""
-        if (name := self.find(record)) is not None:
-            absent = f"the field {name!r} is missing: its value is None{self.advice}"
-            return ValueError(f"{absent}.") if self.kind is None else EmptyText(f"{absent}; {SKIP}")
-        found = ", ".join(map(str, record)) or "none"
-        return ValueError(f"the field {str(self)!r} is missing (found {found}){self.advice}.")
-
     @property
     def advice(self) -> str:
         """Remedy as the end of a sentence."""
@@ -134,17 +130,7 @@ class Column:
 
 
 def open_source(data: Data, holds: str, suffixes: Sequence[str] = SUFFIXES) -> Source:
-    """Return the rows of a file or data set.
-
-    Args:
-        data: file, data set or source.
-        holds: noun for the rows in error messages, such as "questions".
-        suffixes: allowed extensions of files, *optional*, defaults to those of tables and JSON.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file cannot be read, or there are no rows.
-    """
+    """Return the rows of a file or data set; `holds` is a noun for them in error messages, such as "questions"."""
     if isinstance(data, Dataset):
         data = Source("data set", data)
     elif not isinstance(data, Source):
@@ -179,7 +165,8 @@ def convert_rows(
     where = partial(_row_of, source.name) if isinstance(source.rows, Dataset) else source.where
     all_features = Features({**features, INDEX: Value("int64")})
 
-    def convert_records(records: Iterable[tuple[int, Any]]) -> Iterator[Record]:
+    def convert_records(records: Iterable[tuple[int, Any]]) -> list[Record]:
+        rows = []
         for number, record in records:
             try:
                 if not isinstance(record, dict):
@@ -193,40 +180,31 @@ def convert_rows(
             row[INDEX] = number
             if PLACE in features:
                 row[PLACE] = where(number)
-            yield row
+            rows.append(row)
+        return rows
+
+    def convert_batch(batch: Any, numbers: list[int]) -> dict[str, list[Any]]:
+        records = (dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True))
+        return _columns_of(convert_records(zip((first + n for n in numbers), records, strict=True)), all_features)
 
     if isinstance(source.rows, Dataset):
         given = source.rows.column_names
         if missing := [column for column in columns if column.required and not column.find(given)]:
             names = ", ".join(repr(str(column)) for column in missing)
             raise ValueError(f"{source.name}: has no column {names} (it has {', '.join(given)}){missing[0].advice}.")
-
-        def convert_batch(batch: Any, numbers: list[int]) -> dict[str, list[Any]]:
-            records = (dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True))
-            rows = convert_records(zip([first + number for number in numbers], records, strict=True))
-            return _columns_of(list(rows), all_features)
-
-        kept = source.rows.map(
-            convert_batch,
-            batched=True,
-            with_indices=True,
-            remove_columns=given,
-            features=all_features,
-            desc=f"Checking {source.name}",
-        )
+        options = {"batched": True, "with_indices": True, "remove_columns": given, "features": all_features}
+        kept = source.rows.map(convert_batch, desc=f"Checking {source.name}", **options)
     else:
-        records = enumerate((record for _, record in source.rows), start=first)
-        kept = make_dataset(list(convert_records(records)), all_features)
+        kept = make_dataset(convert_records(enumerate((record for _, record in source.rows), first)), all_features)
     total = len(source.rows)
     if not len(kept) and source.first is None:
         raise ValueError(f"{source.name}: all {total} rows have an empty text, so --skip_empty leaves none.")
     if len(kept) < total:
         skipped = sorted(set(range(first, first + total)).difference(kept[INDEX]))
-        places = ", ".join(where(number).removeprefix(f"{source.name}, ") for number in skipped[:MOST_PLACES])
+        places = [where(number).removeprefix(f"{source.name}, ") for number in skipped[:MOST_PLACES]]
+        more = ", …" if len(skipped) > MOST_PLACES else ""
         message = "%s: leaving out %d of %d rows, which have an empty text: %s."
-        logger.warning(
-            message, source.name, len(skipped), total, places + (", …" if len(skipped) > MOST_PLACES else "")
-        )
+        logger.warning(message, source.name, len(skipped), total, ", ".join(places) + more)
     elif source.first is None:
         kept = kept.remove_columns(INDEX)
     return kept
@@ -243,12 +221,7 @@ def row_numbers(rows: Dataset) -> Sequence[int]:
 
 
 def read_text(path: PathLike) -> str:
-    """Return the content of a UTF-8 file.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is empty or not UTF-8, or the path is a folder.
-    """
+    """Return the content of a UTF-8 file; raise `ValueError` if it is empty, a folder, or not UTF-8."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
@@ -261,12 +234,7 @@ def read_text(path: PathLike) -> str:
 
 
 def stream_rows(path: PathLike) -> Iterator[tuple[str, Any]]:
-    """Read a .jsonl file line by line.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file has another extension, or a line is not UTF-8 or not JSON.
-    """
+    """Yield the place and the record of each line of a .jsonl file, which is not read whole."""
     path = Path(path)
     if path.suffix != ".jsonl":
         raise ValueError(f"{path}: --streaming reads files line by line; save the rows as .jsonl.")
@@ -316,25 +284,23 @@ def _read_rows(path: Path, suffixes: Sequence[str], what: str) -> list[tuple[str
         )
     if path.suffix in (".csv", ".tsv"):
         return list(_separated(path, text))
-    return list(_json_lines(path, text.split("\n")) if path.suffix == ".jsonl" else _json(path, text))
-
-
-def _json(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    # not `splitlines`: texts may contain U+2028 and other line separators unescaped
+    lines = text.split("\n")
+    if path.suffix == ".jsonl":
+        return list(_json_lines(path, lines))
     try:
         content = parse_json(text, str(path))
     except ValueError as error:
         if getattr(error.__cause__, "msg", "") != "Extra data":
             raise
-        yield from _json_lines(path, text.split("\n"))  # JSON lines in a file named .json
-        return
+        return list(_json_lines(path, lines))  # JSON lines in a file named .json
     rows = content.get("data") if isinstance(content, dict) else content
     if not isinstance(rows, list):
         raise ValueError(f'{path}: expected a list of rows, or {{"data": [...]}}; found {describe_value(content)}.')
-    yield from ((f"record {number}", row) for number, row in enumerate(rows, start=1))
+    return [(f"record {number}", row) for number, row in enumerate(rows, start=1)]
 
 
 def _json_lines(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    # not from `splitlines`: texts may contain U+2028 and other line separators unescaped
     for number, line in enumerate(lines, start=1):
         if line.strip():
             yield f"line {number}", parse_json(line, str(path), number)

@@ -37,19 +37,18 @@ def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
 def scope_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, label_ids: dict[str, int]
 ) -> BatchEncoding:
-    """Tokenize a batch of sentences, with a marker before each word of their cues.
+    """Tokenize a batch of sentences, with a marker before each word of their cues; longer inputs are cut.
 
     Args:
         examples: columns `tokens`, `cue`, `cue_type` and `scope`; `scope` is empty if unknown. Rows without a cue ask
             for the cues of the sentence, and have the labels of its words in the column `cue_labels`.
         tokenizer: tokenizer with cue markers, see `check_knows_cues`.
-        max_length: maximum number of tokens; longer inputs are cut.
+        max_length: maximum number of tokens.
         label_ids: index of each of `SCOPE_LABELS`, and of the labels of cues.
 
     Returns:
-        The model inputs, `labels` and `word_numbers`. Tokens have the label of their word; special tokens and
-        markers have -100. If the scope is unknown, all labels are -100. `word_numbers` is the index of each token's
-        word in the sentence, counted without markers, or `NO_WORD`.
+        The model inputs, `labels` (-100 for special tokens, markers and unknown scopes) and `word_numbers`: the index
+        of each token's word in the sentence, counted without markers, or `NO_WORD`.
     """
     encoded, word_numbers = encode_marked(
         tokenizer, examples["tokens"], examples["cue"], examples["cue_type"], truncation=True, max_length=max_length
@@ -68,11 +67,7 @@ def scope_features(
 def word_labels(logits: np.ndarray, word_numbers: Sequence[int], length: int, names: Sequence[str]) -> list[str]:
     """Return the best label of each word of a sentence, by the mean logits of its tokens.
 
-    Args:
-        logits: (>= tokens, labels); rows after the last token are padding.
-        word_numbers: word index of each token, from `scope_features`.
-        length: number of words of the sentence.
-        names: names of the labels. Words without tokens have the first label.
+    `logits` are (>= tokens, labels) with `word_numbers` of the tokens. Words without tokens have the first label.
     """
     means, seen = word_logits(torch.from_numpy(np.array(logits, order="C")), word_numbers, length)
     best = (means.argmax(dim=-1) * seen).tolist()
@@ -86,12 +81,9 @@ def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int)
 
 @dataclass(frozen=True)
 class ScopeExamples:
-    """Rows of a split, with the mapping from their features back to their words.
+    """Rows of a split, and for each feature the index of its row and its `word_numbers`.
 
-    Attributes:
-        rows: all rows, with the columns `tokens`, `cue` and `scope`.
-        kept: index of the row of each feature. Rows whose cue the model does not see have no feature.
-        word_numbers: `word_numbers` of each feature.
+    Rows whose cue the model does not see have no feature.
     """
 
     rows: Dataset
@@ -105,12 +97,7 @@ class ScopeExamples:
         return scopes if any(scopes) else None
 
     def scopes(self, logits: np.ndarray, names: Sequence[str]) -> list[list[int]]:
-        """Return the scope of each row, all 0 for rows without a feature.
-
-        Args:
-            logits: (features, tokens, labels).
-            names: names of the labels. Labels other than `SCOPE_LABELS` are ignored.
-        """
+        """Return the scope of each row from logits (features, tokens, labels), all 0 for rows without a feature."""
         columns = [names.index(name) for name in SCOPE_LABELS]
         scopes = [[0] * len(cue) for cue in self.rows["cue"][:]]
         for row, numbers, own in zip(self.kept, self.word_numbers, logits, strict=True):
@@ -119,11 +106,7 @@ class ScopeExamples:
 
 
 def count_unseen(rows: Dataset, features: Dataset) -> tuple[list[int], list[int]]:
-    """Count the words and the words of cues without tokens: they are cut off, or the tokenizer drops them.
-
-    Returns:
-        Numbers of words without tokens in each row, and of words of its cue.
-    """
+    """Count the words of each row, and of its cue, without tokens: they are cut off, or the tokenizer drops them."""
     words, cue_words = [], []
     for cue, numbers in zip(rows["cue"][:], features["word_numbers"][:], strict=True):
         seen = set(numbers) - {NO_WORD}

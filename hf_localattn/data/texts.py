@@ -86,7 +86,7 @@ class TextColumns:
         label: label column.
         names: class names in order; by default inferred from the labels.
         problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; by default inferred from the labels.
-        unlabeled: number that means "no label".
+        unlabeled: True if -1 means "no label".
         may_be_empty: accept pairs with one empty text.
         skip_unlabeled: leave out rows without a label if labels are required.
     """
@@ -95,14 +95,14 @@ class TextColumns:
     label: str = "label"
     names: tuple[str, ...] | None = None
     problem_type: str | None = None
-    unlabeled: int | None = None
+    unlabeled: bool = False
     may_be_empty: bool = False
     skip_unlabeled: bool = False
 
 
 def _glue(*texts: str, names: tuple[str, ...] = (), may_be_empty: bool = False) -> TextColumns:
     problem_type = SINGLE_LABEL if names else REGRESSION
-    return TextColumns(texts, "label", names or None, problem_type, unlabeled=-1, may_be_empty=may_be_empty)
+    return TextColumns(texts, "label", names or None, problem_type, unlabeled=True, may_be_empty=may_be_empty)
 
 
 GLUE_TASKS: dict[str, TextColumns] = {
@@ -154,15 +154,17 @@ def load_texts(
         {**dict.fromkeys(names, Value("string")), "label": labels[layout.problem_type], PLACE: Value("string")}
     )
 
+    no_label = {""} if require_labels else {"", "-1"}
+    if layout.names is not None or layout.unlabeled:  # -1 is a missing class in `datasets`
+        no_label |= {"-1", "-1.0"}
+
     def convert(record: Record) -> Record:
         values = [column.read(record) for column in texts]
         if may_be_empty and not "".join(values).strip():
             raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is the other text of the pair; {SKIP}")
-        value = as_list(record.get(layout.label))
-        if not _is_absent(value, layout) and (require_labels or str(value) != "-1"):
+        value = as_list(record.get(layout.label) if layout.label in record else label.read(record))
+        if value is not None and str(value).strip() not in no_label:
             value = read_label(value, layout.problem_type, layout.names)
-        elif require_labels and layout.label not in record:
-            raise label.missing(record)
         elif require_labels and not layout.skip_unlabeled:
             raise ValueError(
                 f"the field {layout.label!r} holds no label; found {describe_value(value)}. Correct the row, or leave"
@@ -174,9 +176,19 @@ def load_texts(
 
     rows = convert_rows(source, [*texts, label], features, convert, skip_empty=skip_empty)
     if require_labels and layout.skip_unlabeled:
-        rows = _labeled(rows, source.name)
-    classes = None if layout.problem_type == REGRESSION else _class_names(rows["label"][:], layout)
-    if not classes:
+        numbers = [number for number, value in enumerate(rows["label"][:]) if value is not None]
+        if not numbers:
+            raise ValueError(f"{source.name}: no row has a label; give the label column with --label_column_name.")
+        if left_out := len(rows) - len(numbers):
+            message = "%s: leaving out %d of %d rows, which have no label."
+            logger.warning(message, source.name, left_out, len(rows))
+            rows = rows.select(numbers)
+    classes = layout.names
+    if classes is None and layout.problem_type != REGRESSION:
+        several = layout.problem_type == MULTI_LABEL
+        found = {name for label in rows["label"][:] if label for name in (label if several else [label])}
+        classes = tuple(sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name)))
+    if not classes or layout.problem_type == REGRESSION:
         return rows
     kind = ClassLabel(names=list(classes))
     return rows.cast_column("label", List(kind) if layout.problem_type == MULTI_LABEL else kind)
@@ -184,27 +196,24 @@ def load_texts(
 
 def _complete(layout: TextColumns, source: Source) -> TextColumns:
     """Return a layout with text columns, class names and problem type; those of the data where it has none."""
-    records: Any
-    if isinstance(source.rows, Dataset):
-        records, kind = source.rows, source.rows.features.get(layout.label)
-        several = isinstance(kind, List)
-        names = getattr(kind.feature if several else kind, "names", None)
+    records: Any = source.rows
+    if isinstance(records, Dataset):
+        kind = records.features.get(layout.label)
+        names = getattr(getattr(kind, "feature", kind), "names", None)
+        labels = [[]] if isinstance(kind, List) else () if kind is None else records.unique(layout.label)
     else:
-        records, names, kind, several = [row for _, row in source.rows if isinstance(row, dict)], None, None, False
-    problem_type = MULTI_LABEL if layout.problem_type is None and several else layout.problem_type
-    if problem_type is None and isinstance(source.rows, Dataset):
-        problem_type = infer_problem_type(source.rows.unique(layout.label) if kind is not None else ())
-    elif problem_type is None:
-        problem_type = infer_problem_type(row.get(layout.label) for row in records)
-    texts = layout.texts or find_texts(records, source.name)
+        records = [row for _, row in records if isinstance(row, dict)]
+        names, labels = None, (row.get(layout.label) for row in records)
+    problem_type = layout.problem_type or infer_problem_type(labels)
+    texts = layout.texts or _find_texts(records, source.name)
     return replace(layout, texts=texts, names=layout.names or names, problem_type=problem_type)
 
 
 def infer_problem_type(labels: Iterable[Any]) -> str:
-    """Infer the problem type of labels.
+    """Return the problem type of labels, with a warning if scores may be classes.
 
     Lists are sets of classes, numbers with a decimal point are scores, and all other labels are classes. Numbers may
-    be strings, as in .csv files. A warning is logged if scores may be classes.
+    be strings, as in .csv files.
     """
     problem, texts = SINGLE_LABEL, set()
     for label in map(as_list, labels):
@@ -228,13 +237,7 @@ def infer_problem_type(labels: Iterable[Any]) -> str:
 def read_label(label: Any, problem_type: str | None, names: Sequence[str] | None = None) -> Any:
     """Convert a label to a class name, a sorted list of class names, or a number.
 
-    Args:
-        label: value from a file or from the Hub. Runs of white space in names become single spaces.
-        problem_type: one of the problem types above.
-        names: class names, *optional*. If given, the label may also be the index of a class.
-
-    Raises:
-        ValueError: the label does not match the problem type, or is not in `names`.
+    Runs of white space in names become single spaces. If `names` are given, a label may also be the index of one.
     """
     if problem_type == REGRESSION:
         return _number(label)
@@ -243,15 +246,6 @@ def read_label(label: Any, problem_type: str | None, names: Sequence[str] | None
             raise ValueError(f"the label must be a list, as in other rows; found {describe_value(label)}.")
         return sorted({_name(part, names) for part in label})
     return _name(label, names)
-
-
-def _class_names(labels: Sequence[Any], layout: TextColumns) -> Sequence[str]:
-    """Return the names of a layout, or the sorted names in a column; numbers are sorted by value."""
-    if layout.names is not None:
-        return layout.names
-    several = layout.problem_type == MULTI_LABEL
-    found = {name for label in labels if label for name in (label if several else [label])}
-    return sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))
 
 
 def labels_of(rows: Dataset) -> Labels | None:
@@ -299,16 +293,8 @@ def _is_whole(name: str) -> bool:
     return re.fullmatch(r"-?[0-9]{1,18}", name) is not None
 
 
-def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
-    """Return the first entry of `TEXT_COLUMNS` whose columns contain texts in one of the first records.
-
-    Args:
-        records: the records; the first `HEADER_ROWS` are searched.
-        source: the file or data set, for error messages.
-
-    Raises:
-        ValueError: no record has such columns. The message names the columns of the first record.
-    """
+def _find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
+    """Return the first entry of `TEXT_COLUMNS` whose columns contain texts in one of the first records."""
     has: Record = {}
     for record in islice(records, HEADER_ROWS):
         for columns in TEXT_COLUMNS:
@@ -321,33 +307,10 @@ def find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
     )
 
 
-def _is_absent(label: Any, layout: TextColumns) -> bool:
-    if label is None or (isinstance(label, str) and not label.strip()):
-        return True
-    if layout.names is not None and label == -1:  # a missing class in `datasets`
-        return True
-    return layout.unlabeled is not None and str(label) in (f"{layout.unlabeled}", f"{layout.unlabeled}.0")
-
-
-def _labeled(rows: Dataset, name: str) -> Dataset:
-    """Return the rows that have a label, and log the number of rows left out."""
-    numbers = [number for number, label in enumerate(rows["label"][:]) if label is not None]
-    if not numbers:
-        raise ValueError(f"{name}: no row has a label; give the label column with --label_column_name.")
-    if len(numbers) < len(rows):
-        logger.warning(
-            "%s: leaving out %d of %d rows, which have no label.", name, len(rows) - len(numbers), len(rows)
-        )
-    return rows.select(numbers)
-
-
 def tokenize_texts(
     rows: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> dict[str, list[Any]]:
-    """Tokenize a batch of texts or pairs of texts to at most `max_length` tokens, and keep labels, if present.
-
-    If a pair is too long, the end of the longer text is cut off.
-    """
+    """Tokenize a batch of texts or pairs; if one is too long, the end of its longer text is cut. Keep `label`."""
     features = dict(tokenizer(rows["text"], rows.get("text_pair"), truncation=True, max_length=max_length))
     return {**features, "label": rows["label"]} if "label" in rows else features
 
@@ -356,10 +319,7 @@ def number_labels(rows: Dataset, labels: Labels) -> Dataset:
     """Convert the column `label` to training targets, and drop the column `place`.
 
     A target is the index of a class, a list with 0.0 or 1.0 per class, or a score. If a row has no label, the whole
-    column is dropped.
-
-    Raises:
-        ValueError: the label of a row is not one of `labels`. The message names the row.
+    column is dropped. A label that is not one of `labels` is a `ValueError`, which names the row.
     """
     own, column = labels_of(rows), rows["label"][:]
     bare = rows.remove_columns(["label", PLACE])

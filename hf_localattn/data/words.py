@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from hf_localattn.data.rows import (
     Source,
     convert_rows,
     describe_value,
+    make_dataset,
     open_source,
     read_text,
     row_numbers,
@@ -33,9 +35,8 @@ from hf_localattn.parsing import parse_json
 TOKEN_FEATURES = Features({"tokens": List(Value("string")), "labels": List(Value("string"))})
 """Words and labels of a sentence, lists of equal length; `labels` is empty if unknown."""
 
-ROW_SUFFIXES = (".json", ".jsonl")
 COLUMN_SUFFIXES = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2")
-SUFFIXES = (*ROW_SUFFIXES, ".conllu", ".xml", *COLUMN_SUFFIXES)
+SUFFIXES = (".json", ".jsonl", ".conllu", ".xml", *COLUMN_SUFFIXES)
 
 CONLLU_COLUMNS = {"upos": 3, "xpos": 4}
 CONLLU_WIDTH = 10
@@ -131,12 +132,7 @@ def load_sentences(
         return _load_columns(path, _conllu_lines(path, CONLLU_COLUMNS[columns.conllu]), require_labels)
     if path.suffix in COLUMN_SUFFIXES:
         return _load_columns(path, _conll_lines(path, columns.conll, require_labels), require_labels)
-    if path.exists() and path.suffix not in ROW_SUFFIXES:
-        raise ValueError(
-            f"{path}: cannot read {path.suffix or 'a file without an extension'}; the extension must be one of"
-            f" {', '.join(SUFFIXES)}."
-        )
-    return _load_rows(open_source(path, "sentences", ROW_SUFFIXES), columns, require_labels, skip_empty)
+    return _load_rows(open_source(path, "sentences", SUFFIXES), columns, require_labels, skip_empty)
 
 
 def format_labels(path: str) -> tuple[str, ...]:
@@ -152,18 +148,13 @@ def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
 
 
 def load_label_names(path: str, columns: TokenColumns) -> list[str]:
-    """Read the names of numbered labels from a .json file: a list, or an object with a list for each column.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file has other content.
-    """
+    """Read the names of numbered labels from a .json file: a list, or an object with a list for each column."""
     content = parse_json(read_text(path), str(path))
     if isinstance(content, dict):
-        name = columns.labels.find(content)
-        if name is None:
-            raise ValueError(f"{path}: {columns.labels.missing(content)}")
-        content = content[name]
+        try:
+            content = columns.labels.read(content)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
     if not isinstance(content, list) or not content or not all(isinstance(name, str) for name in content):
         raise ValueError(f"{path}: expected a list of names; found {describe_value(content)}.")
     if repeated := sorted({name for name in content if content.count(name) > 1}):
@@ -179,13 +170,14 @@ def sorted_labels(labels: set[str]) -> list[str]:
 def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
     """Raise `ValueError` if a word has a label that is not in `names`."""
     known = set(names)
-    for number, row in zip(row_numbers(sentences), sentences, strict=True):
-        for place, (word, label) in enumerate(zip(row["tokens"], row["labels"], strict=False), start=1):
+    columns = row_numbers(sentences), sentences["tokens"][:], sentences["labels"][:]
+    for number, tokens, labels in zip(*columns, strict=True):
+        for place, label in enumerate(labels):
             if label not in known:
                 raise ValueError(
-                    f"{source}, sentence {number + 1}, word {place} ({shorten(word)}): the label {shorten(label)} is"
-                    f" not one of the model's {len(names)} ({shorten(', '.join(names))}); correct it, or give all"
-                    " labels with --label_names_file."
+                    f"{source}, sentence {number + 1}, word {place + 1} ({shorten(tokens[place])}): the label"
+                    f" {shorten(label)} is not one of the model's {len(names)} ({shorten(', '.join(names))}); correct"
+                    " it, or give all labels with --label_names_file."
                 )
 
 
@@ -208,12 +200,14 @@ def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip
         return {"tokens": tokens, "labels": [_label(tag, columns.names) for tag in tags]}
 
     sentences = convert_rows(source, [words, labels], TOKEN_FEATURES, convert, skip_empty=skip_empty)
-    rows = zip(row_numbers(sentences), sentences["tokens"][:], sentences["labels"][:], strict=True)
-    bare = next((number for number, tokens, own in rows if tokens and not own), None)
-    if bare is not None and any(chain.from_iterable(sentences["labels"])):
-        raise ValueError(
-            f"{source.name}, sentence {bare + 1}: has no labels, but other sentences have; label all of them, or none."
-        )
+    found = sentences["labels"][:]
+    if any(found) and not require_labels:
+        rows = zip(row_numbers(sentences), sentences["tokens"][:], found, strict=True)
+        if bare := [number for number, tokens, own in rows if tokens and not own]:
+            raise ValueError(
+                f"{source.name}, sentence {bare[0] + 1}: has no labels, but other sentences have; label all of them,"
+                " or none."
+            )
     return sentences
 
 
@@ -231,16 +225,20 @@ def _label(tag: Any, names: Sequence[str] | None) -> str:
 
 def _load_columns(path: Path, lines: Iterable[Line], require_labels: bool) -> Dataset:
     """Load the sentences of a column file, whose lines have a word and, if known, its label."""
-    sentences = [[words for _, words in sentence] for sentence in split_sentences(lines)]
-    if not sentences:
+    rows = [
+        {
+            "tokens": [words[0] for _, words in sentence],
+            "labels": [label for _, words in sentence for label in words[1:]],
+        }
+        for sentence in split_sentences(lines)
+    ]
+    if not rows:
         raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line.")
-    tokens = [[words[0] for words in sentence] for sentence in sentences]
-    labels = [[label for words in sentence for label in words[1:]] for sentence in sentences]
-    if path.suffix == ".conllu" and all(label == UNSPECIFIED for own in labels for label in own):
+    if path.suffix == ".conllu" and all(label == UNSPECIFIED for row in rows for label in row["labels"]):
         if require_labels:
             raise ValueError(f"{path}: has no labels: their column is {UNSPECIFIED!r} everywhere.")
-        labels = [[] for _ in labels]
-    return Dataset.from_dict({"tokens": tokens, "labels": labels}, features=TOKEN_FEATURES)
+        rows = [{**row, "labels": []} for row in rows]
+    return make_dataset(rows, TOKEN_FEATURES)
 
 
 def split_sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
@@ -260,33 +258,35 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def _conll_lines(path: Path, label_column: int, require_labels: bool) -> Iterator[Line]:
     width, tabs = 0, False
     for number, line in read_lines(path):
-        text, where = line.strip(" \t"), f"{path}, line {number}"
+        text = line.strip(" \t")
         if not text:
             yield number, []
-            continue
-        if re.match(r"-DOCSTART-(?![^ \t])", text):
+        if not text or text.partition(" ")[0].partition("\t")[0] == "-DOCSTART-":
             continue
         tabs = tabs if width else "\t" in line
         columns = line.split("\t") if tabs else re.split("[ \t]+", text)
-        if not width:
-            width = len(columns)
-            if width == 1 and require_labels:
-                raise ValueError(f"{where}: one column, so there are no labels; expected a word and its label a line.")
-            if width > 1 and (label_column == 0 or not -width < label_column < width):
-                raise ValueError(
-                    f"{where}: there is no label column {label_column} in {width} columns: column 0 has the words;"
-                    f" choose 1 to {width - 1}, or -1 for the last one."
-                )
-        if len(columns) != width:
-            raise ValueError(
-                f"{where}: {len(columns)} columns, but {width} in the first line; separate columns by tabs or"
-                " spaces as there, and sentences by blank lines."
+        found = len(columns)
+        if width and found != width:
+            problem = (
+                f"{found} columns, but {width} in the first line; separate columns by tabs or spaces as there, and"
+                " sentences by blank lines."
             )
-        if not columns[0].strip(" "):
-            raise ValueError(f"{where}: the word is empty.")
-        if width > 1 and not columns[label_column].strip(" "):
-            raise ValueError(f"{where}: the label of {shorten(columns[0])} is empty.")
-        yield number, columns if width == 1 else [columns[0], columns[label_column]]
+        elif found == 1 and require_labels:
+            problem = "one column, so there are no labels; expected a word and its label a line."
+        elif found > 1 and (label_column == 0 or not -found < label_column < found):
+            problem = (
+                f"there is no label column {label_column} in {found} columns: column 0 has the words; choose 1 to"
+                f" {found - 1}, or -1 for the last one."
+            )
+        elif not columns[0].strip(" "):
+            problem = "the word is empty."
+        elif found > 1 and not columns[label_column].strip(" "):
+            problem = f"the label of {shorten(columns[0])} is empty."
+        else:
+            width = found
+            yield number, columns if found == 1 else [columns[0], columns[label_column]]
+            continue
+        raise ValueError(f"{path}, line {number}: {problem}")
 
 
 def _conllu_lines(path: Path, label_column: int) -> Iterator[Line]:
@@ -325,15 +325,15 @@ def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
         own = document.findall("TEXT")
         record = {"texts": own, "errors": list(document.iter("ERROR")), "id": own[0].get("id") if own else None}
         records.append((f"DOC {number}", record))
-    rows = convert_rows(Source(str(path), records), (), TOKEN_FEATURES, _convert_cged, skip_empty=skip_empty)
-    if any(label != "O" for labels in rows["labels"] for label in labels):
-        return rows
-    if require_labels:
+    labeled = any(record["errors"] for _, record in records)
+    convert = partial(_convert_cged, labeled=labeled)
+    rows = convert_rows(Source(str(path), records), (), TOKEN_FEATURES, convert, skip_empty=skip_empty)
+    if require_labels and not labeled:
         raise ValueError(f"{path}: has no labels: there is not one ERROR in {len(rows)} texts.")
-    return Dataset.from_dict({**rows.to_dict(), "labels": [[] for _ in rows]}, features=rows.features)
+    return rows
 
 
-def _convert_cged(record: Record) -> Record:
+def _convert_cged(record: Record, labeled: bool) -> Record:
     if len(record["texts"]) != 1:
         raise ValueError(f"has {len(record['texts'])} TEXT elements; expected one, which the offsets refer to.")
     lines = "".join(record["texts"][0].itertext()).split("\n")
@@ -349,7 +349,7 @@ def _convert_cged(record: Record) -> Record:
         for place in (place for place in range(first - 1, last) if labels[place] == "O"):
             labels[place] = f"I-{kind}" if previous == place - 1 else f"B-{kind}"
             previous = place
-    return {"tokens": list(text), "labels": labels}
+    return {"tokens": list(text), "labels": labels if labeled else []}
 
 
 def _read_error(error: xml.Element, length: int) -> tuple[str, int, int]:
@@ -377,10 +377,7 @@ def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     """Set up a tokenizer for lists of words.
 
     Byte-level tokenizers (RoBERTa) mark the beginning of a word by the space before it, so `add_prefix_space` is set
-    and saved with the tokenizer.
-
-    Raises:
-        ValueError: the tokenizer is slow, so it cannot map tokens to words.
+    and saved with the tokenizer. A slow tokenizer, which cannot map tokens to words, is a `ValueError`.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise ValueError(

@@ -14,30 +14,26 @@ etree = LazyExtra("lxml.etree", "train", "reading XML")
 Element = Any
 """An element of `lxml.etree`."""
 
-_QUOTED = r"""\s+("[^"]*"|'[^']*')"""
-_DOCTYPE = re.compile(rf"""<!DOCTYPE\s+[^\s>\["']+(\s+(SYSTEM|PUBLIC{_QUOTED}){_QUOTED})?\s*>""")
+_QUOTED = r"""("[^"]*"|'[^']*')"""
 
 
 def parse_xml(text: str, name: str | Path, doctype: str = "") -> Element:
-    """Parse a document and return its root. Nothing outside of the document is opened.
+    """Parse the text of the file `name` and return the root. Nothing outside of the document is opened.
 
-    Args:
-        text: the XML document.
-        name: name of the file, for error messages.
-        doctype: root element of the corpora whose files have a DOCTYPE (without declarations), *optional*.
-
-    Raises:
-        ValueError: the document is malformed, has a DOCTYPE with declarations, or an entity that is not one of XML's
-            five. The message has `name`, the line and a remedy.
+    A DOCTYPE, which could declare entities and default values that fill the memory, is a `ValueError`, except for one
+    of the root element `doctype` without declarations.
     """
-    # Declared entities and default values of attributes can make a small file fill the memory.
-    for place in (match.start() for match in re.finditer("<!DOCTYPE", text)):
-        own = _DOCTYPE.match(text, place)
-        if own is None or not doctype or own[0].split()[1].rstrip(">") != doctype:
-            line = text.count("\n", 0, place) + 1
-            raise ValueError(f"{name}, line {line}: the DOCTYPE is not one of this corpus: remove it.")
-    text = _DOCTYPE.sub(lambda match: "\n" * match[0].count("\n"), text)
-    text = re.sub(r"\A\s*<\?xml\b.*?\?>", lambda match: "\n" * match[0].count("\n"), text, flags=re.DOTALL)
+
+    def line_breaks(match: re.Match[str]) -> str:
+        return "\n" * match[0].count("\n")
+
+    if doctype:
+        known = rf"<!DOCTYPE\s+{doctype}(\s+(SYSTEM|PUBLIC\s+{_QUOTED})\s+{_QUOTED})?\s*>"
+        text = re.sub(known, line_breaks, text)
+    if (place := text.find("<!DOCTYPE")) >= 0:
+        line = text.count("\n", 0, place) + 1
+        raise ValueError(f"{name}, line {line}: the DOCTYPE is not one of this corpus: remove it.")
+    text = re.sub(r"\A\s*<\?xml\b.*?\?>", line_breaks, text, flags=re.DOTALL)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
         return etree.fromstring(text, parser)
@@ -49,11 +45,7 @@ def parse_xml(text: str, name: str | Path, doctype: str = "") -> Element:
 
 
 def attribute(element: Element, name: str, path: Path, choices: tuple[str, ...] = ()) -> str:
-    """Return a required attribute, which has one of `choices` if there are any.
-
-    Raises:
-        ValueError: the attribute is missing, empty or none of `choices`. The message names the line.
-    """
+    """Return an attribute; raise `ValueError` if it is missing, empty or none of `choices`, if there are any."""
     value, where = str(element.get(name, "")).strip(), f"{path}, line {element.sourceline}"
     if not value:
         raise ValueError(f"{where}: {element.tag!r} needs a value of {name!r}.")

@@ -14,11 +14,13 @@ from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
 from hf_localattn.installed.backbones import family_fields
-from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.parsing import read_json
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
 from hf_localattn.registry import Family, family_of, get_family
 
 logger = logging.getLogger(__name__)
+
+INIT = "init"  # content of the marker file of a folder that `init_checkpoint` has not finished
 
 
 def init_checkpoint(
@@ -73,12 +75,14 @@ def init_checkpoint(
         ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json']
     """
     output = Path(output_dir)
-    if output.exists() and not output.is_dir():
-        raise _not_empty_error(output)
+    marker = output / UNFINISHED
+    if output.is_file():
+        raise FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
     with claimed(output):
         remove_leftovers(output)
-        if {path.name for path in output.iterdir()} - {LOCK} and not _is_unfinished(output):
-            raise _not_empty_error(output)
+        is_unfinished = marker.is_file() and marker.read_text(encoding="utf-8") == INIT
+        if {path.name for path in output.iterdir()} - {LOCK} and not is_unfinished:
+            raise FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
         classes = get_family(family)
         if trained is not None:
             config_fields = {**_trained_fields(classes, trained), **config_fields}
@@ -98,8 +102,8 @@ def init_checkpoint(
         with atomic_directory(output) as unfinished:
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
-            atomic_write(output / UNFINISHED, _INIT)  # a process killed from here on leaves an incomplete folder
-        (output / UNFINISHED).unlink()
+            atomic_write(marker, INIT)  # a process killed from here on leaves an incomplete folder
+        marker.unlink()
     return output
 
 
@@ -111,20 +115,14 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         ValueError: The file is not the configuration of a model.
     """
     path = Path(checkpoint, "config.json")
-    if not path.parent.exists():
-        raise FileNotFoundError(f"There is no folder {str(checkpoint)!r}. Give the folder of a saved model.")
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{str(checkpoint)!r} is not a checkpoint folder: it has no config.json. Give the folder of a saved model."
+        raise FileNotFoundError(f"{str(checkpoint)!r} has no config.json. Give the folder of a saved model.")
+    config = read_json(path)
+    if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
+        raise ValueError(
+            f"{path} is not the configuration of a model: its `model_type` must be a name, and its `backbone_config`"
+            " an object."
         )
-    try:
-        config = parse_json(read_utf8(path), str(path))
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
-    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-        raise ValueError(f"{path} is not the configuration of a model: it has no `model_type`.")
-    if not isinstance(config.get("backbone_config"), dict | None):
-        raise ValueError(f"{path} is not the configuration of a model: its `backbone_config` must be an object.")
     return config
 
 
@@ -147,28 +145,13 @@ def _take_weights(model: PreTrainedModel, checkpoint: str | os.PathLike[str]) ->
         model.load_state_dict(weights, strict=False)
     except RuntimeError as error:
         raise ValueError(
-            f"The weights of {str(checkpoint)!r} do not fit: {error}. Give its backbone, and no other "
-            "settings of its layers or its vocabulary."
+            f"The weights of {str(checkpoint)!r} do not fit: {error}. Give its backbone and its settings."
         ) from error
-
-
-_INIT = "init"
-"""Content of the marker file of a folder that `init_checkpoint` has not finished."""
-
-
-def _is_unfinished(output: Path) -> bool:
-    marker = output / UNFINISHED
-    return marker.is_file() and marker.read_text(encoding="utf-8") == _INIT
-
-
-def _not_empty_error(output: Path) -> FileExistsError:
-    return FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
 
 
 def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
     """Warn if the tokenizer of a checkpoint cannot parse here, or has a parser that is a local folder."""
-    missing = missing_inputs(tokenizer, config)
-    if missing:
+    if missing := missing_inputs(tokenizer, config):
         logger.warning(
             "The tokenizer has no parser to compute %s: set `parser`, or pass `heads` with each text.", missing
         )

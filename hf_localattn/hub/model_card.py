@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
+import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, ModelCardData, eval_result_entries_to_yaml
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from hf_localattn.files import atomic_write
 from hf_localattn.hub.checkpoint import read_config
-from hf_localattn.hub.eval_results import write_eval_results
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
-from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.installed.backbones import family_fields
 from hf_localattn.models.negation_finder import CUE_LABELS
-from hf_localattn.parsing import parse_yaml, read_utf8
+from hf_localattn.names import family_notes
+from hf_localattn.parsing import read_utf8
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, Family, task_of_class
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,15 @@ logger = logging.getLogger(__name__)
 CARD = "README.md"
 BOUNDARY = "<!-- hf-localattn writes what is above. What is below is yours, and stays. -->"
 TAG = "hf_localattn"
+
+EVAL_RESULTS = ".eval_results/hf_localattn.yaml"
+"""File with the scores of a record for the Hub's leaderboards. Other files in its folder belong to the user."""
+
+WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")
+"""Tasks for which transformers 5 has no pipeline."""
+
+_OF_RECORDS = {"datasets", "metrics", "model-index"}
+"""Metadata that may come from the record of an earlier run."""
 
 
 def render_card(
@@ -56,75 +66,39 @@ def render_card(
     Returns:
         The card as Markdown with YAML front matter.
     """
-    config, record = _with_texts(_in_line, config, record)
-    data = _metadata(config, record, _name(config, repo_id))
-    config, record = _with_texts(_escaped, config, record)
-    architecture, task = _architecture(config)
-    name = _name(config, repo_id)
-    family = FAMILIES.get(config["model_type"])
+    name = (repo_id or config["model_type"]).rpartition("/")[2]
+    data = _metadata(config, record, _line(name))
     for key, value in (metadata or {}).items():
         setattr(data, key, value)
+    task = _task(config)
+    finds_cues = task == "token-classification" and not set(CUE_LABELS).isdisjoint(_labels(config))
+    pipeline_task = "negation" if finds_cues else None if task in WITHOUT_PIPELINE else task
+    family = FAMILIES.get(config["model_type"])
+    # What strangers wrote is escaped wherever the template shows it; `safe` marks our own Markdown.
     environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_escaped
     )
-    body = environment.from_string(_template("card.md")).render(
+    template = files("hf_localattn.hub").joinpath("templates", "card.md").read_text(encoding="utf-8")
+    body = environment.from_string(template).render(
         name=name,
-        family=family and family.card_notes(),
+        family=family and family_notes(family.name),
         example=family.example if family else Family.example,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
-        architecture=architecture,
+        architecture=_architecture(config),
         task=task,
-        pipeline_task=_pipeline_task(task, config),
+        pipeline_task=pipeline_task,
         auto_class=AUTO_CLASSES[task].__name__ if task else "AutoModel",
         fields=_set_fields(config),
         labels=_labels(config) if task in ("text-classification", "token-classification") else [],
         record=record,
-        base_models=[_escaped(str(model)) for model in _listed(data.base_model)],
+        base_models=_listed(data.base_model),
         repo_id=repo_id,
         revision=revision,
         boundary=BOUNDARY,
-        code=code and _harmless(code),
+        code=code,
     )
     return f"---\n{data.to_yaml()}\n---\n\n{body}"
-
-
-def _name(config: Mapping[str, Any], repo_id: str | None) -> str:
-    return (repo_id or config.get("model_type", "model")).rpartition("/")[2]
-
-
-def _with_texts(
-    function: Callable[[str], str], config: Mapping[str, Any], record: TrainingRecord | None
-) -> tuple[dict[str, Any], TrainingRecord | None]:
-    """Apply a function to every string of a configuration and a record. Neither can be trusted."""
-    if record is not None:
-        record = TrainingRecord.from_dict(_mapped(dataclasses.asdict(record), function))
-    return _mapped(config, function), record
-
-
-def _mapped(value: Any, function: Callable[[str], str]) -> Any:
-    """Apply a function to every string in a value."""
-    if isinstance(value, Mapping):
-        return {_mapped(name, function): _mapped(one, function) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_mapped(one, function) for one in value]
-    return function(value) if isinstance(value, str) else value
-
-
-def _harmless(code: Verification) -> Verification:
-    """Escape the file names in a verification for Markdown."""
-    files = (dataclasses.replace(file, name=_escaped(_in_line(file.name))) for file in code.files)
-    return dataclasses.replace(code, files=tuple(files))
-
-
-def _in_line(text: str) -> str:
-    """Join the lines of a text, and break the beginning of comments, such as `BOUNDARY`."""
-    return " ".join(text.split()).replace("<!--", "<! --")
-
-
-def _escaped(text: str) -> str:
-    """Escape a text for Markdown, at any place in a line."""
-    return text.replace("<", "&lt;").replace("`", "'").replace("|", r"\|").replace("](", "] (")
 
 
 def write_card(
@@ -160,7 +134,7 @@ def write_card(
         ValueError: The folder has a card that this package did not write, or a file that cannot be read.
     """
     folder = Path(checkpoint)
-    config, record = _with_texts(_in_line, read_config(folder), TrainingRecord.load(folder))
+    config, record = read_config(folder), TrainingRecord.load(folder)
     path = folder / CARD
     here = read_utf8(path) if path.is_file() else None
     if here is not None and not is_ours(here):
@@ -174,21 +148,19 @@ def write_card(
     own_metadata: dict[str, Any] = {} if base_language is None else {"language": base_language}
     for card in filter(None, (published, here)):  # the card in the folder takes precedence
         if is_ours(card) or not has_text(card):
-            own_metadata |= _added(_metadata_of(card, path), config, record)
-            own_part = _body(card).partition(BOUNDARY)[2].strip("\n") or own_part
+            own_metadata |= _added(card, path, config, record)
+            own_part = card.partition(BOUNDARY)[2].strip("\n") or own_part
     if here is not None and repo_id is None:
-        repo_id, revision = _pinned(here) or (None, revision)
+        pinned = re.search(r'"([^"\s]+/[^"\s]+)", revision="([0-9a-f]{40})"', here.partition(BOUNDARY)[0])
+        repo_id, revision = pinned.groups() if pinned else (None, revision)
     given = {name: value for name, value in metadata.items() if value is not None}
-    code = (
-        verify_checkpoint(folder, subfolders=False)
-        if config["model_type"] in FAMILIES and any(folder.glob("*.py"))
-        else None
-    )
+    has_code = config["model_type"] in FAMILIES and any(folder.glob("*.py"))
+    code = verify_checkpoint(folder, subfolders=False) if has_code else None
     text = render_card(
         config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given}, code=code
     )
     atomic_write(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
-    write_eval_results(folder, record)
+    _write_eval_results(folder, record)
     return path
 
 
@@ -210,59 +182,14 @@ def renew_card(checkpoint: str | os.PathLike[str], **settings: Any) -> None:
         write_card(checkpoint, **settings)
 
 
-def pinned_commit(card: str, repo_id: str) -> str | None:
-    """Return the commit of a repository that a card pins, or None if the card pins no such commit."""
-    name, commit = _pinned(card) or (None, None)
-    return commit if name == repo_id else None
-
-
 def is_ours(card: str) -> bool:
     """Return True for a card that was written here."""
-    return BOUNDARY in _body(card)
+    return BOUNDARY in card
 
 
 def has_text(card: str) -> bool:
     """Return True for a card with text. Cards created on the website of the Hub have only metadata."""
-    return bool(_body(card).strip())
-
-
-def _body(card: str) -> str:
-    """Return the text of a card, without its metadata."""
-    return re.sub(r"\A\s*---\r?\n.*?\n---[^\n]*", "", card, flags=re.DOTALL)
-
-
-def _pinned(card: str) -> tuple[str, str] | None:
-    match = re.search(r'"([^"\s]+/[^"\s]+)", revision="([0-9a-f]{40})"', _body(card).partition(BOUNDARY)[0])
-    return (match[1], match[2]) if match else None
-
-
-def _metadata_of(card: str, path: Path) -> dict[str, Any]:
-    try:
-        if (block := re.match(REGEX_YAML_BLOCK, card)) is not None:
-            parse_yaml(block[2], "YAML")
-        return ModelCard(card, ignore_metadata_errors=True).data.to_dict()
-    except (yaml.YAMLError, ValueError, TypeError) as error:  # TypeError: an entry of a wrong type
-        raise ValueError(f"The metadata of {path}, or of the card on the Hub, cannot be read: {error}") from None
-
-
-def _template(name: str) -> str:
-    return files("hf_localattn.hub").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: str = "") -> ModelCardData:
-    """Return the metadata that follow from the checkpoint."""
-    _, task = _architecture(config)
-    results = _results(task, record) if record else []
-    return ModelCardData(
-        base_model=base_model_of(config, record),
-        datasets=[record.dataset] if record and record.dataset else None,
-        eval_results=results or None,
-        library_name="transformers",
-        metrics=sorted({result.metric_type for result in results}) or None,
-        model_name=name if results else None,
-        pipeline_tag=task,
-        tags=_tags(config["model_type"]),
-    )
+    return bool(REGEX_YAML_BLOCK.sub("", card).strip())
 
 
 def base_model_of(config: Mapping[str, Any], record: TrainingRecord | None) -> str | None:
@@ -272,47 +199,46 @@ def base_model_of(config: Mapping[str, Any], record: TrainingRecord | None) -> s
     return (config.get("backbone_config") or {}).get("_name_or_path") or None
 
 
-def _architecture(config: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the class and the task of a model."""
-    architecture = next(iter(config.get("architectures") or ()), "")
-    return architecture, task_of_class(architecture)
-
-
-def _pipeline_task(task: str | None, config: Mapping[str, Any]) -> str | None:
-    """Return the name of the pipeline that runs a model; None if there is none."""
-    if task == "token-classification" and not set(CUE_LABELS).isdisjoint(_labels(config)):
-        return "negation"
-    return None if task in WITHOUT_PIPELINE else task
-
-
-WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")
-"""Tasks for which transformers 5 has no pipeline."""
-
-
-def _tags(model_type: str) -> list[str]:
-    return [TAG, model_type] if model_type in FAMILIES else [TAG]
+def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: str) -> ModelCardData:
+    """Return the metadata that follow from the checkpoint."""
+    results = _results(_task(config), record) if record else []
+    model_type = config["model_type"]
+    return ModelCardData(
+        base_model=_line(base_model_of(config, record)),
+        datasets=[_line(record.dataset)] if record and record.dataset else None,
+        eval_results=results or None,
+        library_name="transformers",
+        metrics=sorted({result.metric_type for result in results}) or None,
+        model_name=name if results else None,
+        pipeline_tag=_task(config),
+        tags=[TAG, model_type] if model_type in FAMILIES else [TAG],
+    )
 
 
 def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
     """Return the scores in the form of the Hub, without losses and NaN."""
     return [
         EvalResult(
-            task_type=task or record.task,
-            dataset_type=record.dataset or "local",
-            dataset_name=record.dataset or record.files.get(score.split, "local files"),
-            dataset_config=record.dataset_config,
-            dataset_split=score.split,
-            metric_type=score.metric,
+            task_type=task or _line(record.task),
+            dataset_type=_line(record.dataset) or "local",
+            dataset_name=_line(record.dataset or record.files.get(score.split, "local files")),
+            dataset_config=_line(record.dataset_config),
+            dataset_split=_line(score.split),
+            metric_type=_line(score.metric),
             metric_value=score.value,
         )
         for score in record.scores
-        if score.metric != "loss" and score.value == score.value
+        if score.metric != "loss" and not math.isnan(score.value)
     ]
 
 
-def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
+def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
     """Return the metadata that people have added to a card: entries, and additional values of lists."""
-    ours = _metadata(config, record).to_dict()
+    try:
+        found = ModelCard(card, ignore_metadata_errors=True).data.to_dict()
+    except Exception as error:  # YAML raises anything
+        raise ValueError(f"The metadata of {path}, or of the card on the Hub, cannot be read: {error}") from None
+    ours = _metadata(config, record, "").to_dict()
     known = ours.keys() | (_OF_RECORDS if record is not None else set())
     added = {name: value for name, value in found.items() if name not in known and value is not None}
     for name in ("tags", "datasets", "base_model"):
@@ -322,12 +248,34 @@ def _added(found: dict[str, Any], config: Mapping[str, Any], record: TrainingRec
     return added
 
 
-_OF_RECORDS = {"datasets", "metrics", "model-index"}
-"""Metadata that may come from the record of an earlier run."""
+def _write_eval_results(folder: Path, record: TrainingRecord | None) -> None:
+    """Write the scores of a record for leaderboards, which need a data set on the Hub; remove an earlier file."""
+    path = folder / EVAL_RESULTS
+    if path.parent.is_symlink():
+        raise ValueError(f"{path.parent} is a link: replace it with a folder, or remove it.")
+    results = _results(None, record) if record and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", record.dataset or "") else []
+    entries = [
+        EvalResultEntry(
+            dataset_id=one.dataset_type,
+            task_id=one.dataset_config or "default",
+            value=one.metric_value,
+            notes=f"{one.metric_type} ({one.dataset_split})",
+        )
+        for one in results
+        if math.isfinite(one.metric_value)
+    ]
+    if entries:
+        atomic_write(path, yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True))
+    else:
+        path.unlink(missing_ok=True)
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
+def _architecture(config: Mapping[str, Any]) -> str:
+    return next(iter(config.get("architectures") or ()), "")
+
+
+def _task(config: Mapping[str, Any]) -> str | None:
+    return task_of_class(_architecture(config))
 
 
 def _set_fields(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -335,10 +283,9 @@ def _set_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     family = FAMILIES.get(config["model_type"])
     if family is None:
         return {}
-    shared = {field.name for field in dataclasses.fields(LocalAttentionConfig)}
     default = family.config(backbone_config=config.get("backbone_config"))  # some defaults depend on the backbone
     defaults = json.loads(default.to_json_string(use_diff=False))  # in the types of the JSON file
-    own = {field.name for field in dataclasses.fields(family.config)} - shared
+    own = family_fields(family.config)
     return {name: value for name, value in config.items() if name in own and value != defaults[name]}
 
 
@@ -346,3 +293,20 @@ def _labels(config: Mapping[str, Any]) -> list[str]:
     """Return the names of the labels; none if they are only numbered."""
     names = [str(name) for name in (config.get("id2label") or {}).values()]
     return [] if all(re.fullmatch(r"LABEL_\d+", name) for name in names) else names
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _line(text: Any) -> Any:
+    """Join the lines of a text, and break the beginning of comments, such as `BOUNDARY`; return anything else."""
+    return " ".join(text.splitlines()).replace("<!--", "<! --") if isinstance(text, str) else text
+
+
+def _escaped(value: Any) -> str:
+    """Escape a value for Markdown, at any place in a line."""
+    if isinstance(value, Markup):
+        return value
+    text: str = _line(str(value))
+    return text.replace("<", "&lt;").replace("`", "'").replace("|", r"\|").replace("](", "] (")

@@ -6,7 +6,9 @@ import dataclasses
 import logging
 import os
 import shlex
-from collections.abc import Mapping
+import shutil
+import tempfile
+from concurrent.futures import Future
 from contextlib import nullcontext
 from fnmatch import fnmatch
 from pathlib import Path
@@ -17,13 +19,13 @@ from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import hub_upload_errors
+from hf_localattn.files import STAGING
 from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
-from hf_localattn.hub.eval_results import EVAL_RESULTS
-from hf_localattn.hub.model_card import CARD, base_model_of, has_text, is_ours, pinned_commit, renew_card
+from hf_localattn.hub.model_card import CARD, EVAL_RESULTS, base_model_of, has_text, is_ours, renew_card
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
-from hf_localattn.installed.files import CONVERSION, tensor_shapes
-from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.installed.files import CONVERSION, check_weights
+from hf_localattn.parsing import read_json, read_utf8
 from hf_localattn.registry import FAMILIES
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,9 @@ STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
 """Patterns of files that are deleted on the Hub unless uploaded again: old weights and local files of Trainer.
 
 Old weights could be loaded instead of the new ones."""
+
+CARD_MESSAGE = "Model card"
+"""Message of the commits that have only a card and scores, which no card pins."""
 
 
 def push_checkpoint(
@@ -82,24 +87,14 @@ def push_checkpoint(
     """
     folder = Path(checkpoint)
     check_checkpoint(folder)
-    with claimed(folder) if os.access(folder, os.W_OK) else nullcontext():  # not while a training saves to it
-        return _push(folder, repo_id, private, branch, message, token, metadata)
-
-
-def _push(
-    folder: Path,
-    repo_id: str,
-    private: bool | None,
-    branch: str | None,
-    message: str | None,
-    token: str | bool | None,
-    metadata: Mapping[str, Any],
-) -> CommitInfo:
     warn_of_parser_folder(parser_of(folder))
-    api = HfApi(token=token)
-    again = {"--private": private or None, "--branch": branch}
-    again |= {f"--{name}": metadata.get(name) for name in ("license", "language")}
-    with hub_upload_errors(f"upload {str(folder)!r} to {repo_id!r}", _remedy(folder, repo_id, again)):
+    api, names = HfApi(token=token), shared_files(folder)
+    remedy = (
+        "Weights, code and tokenizer in the folder are unchanged. Remove the cause, then upload the missing files:"
+        f" `hf-localattn push {shlex.join([str(folder), repo_id])}{' --private' if private else ''}`."
+    )
+    lock = claimed(folder) if os.access(folder, os.W_OK) else nullcontext()  # not while a training saves to it
+    with lock, hub_upload_errors(f"upload {str(folder)!r} to {repo_id!r}", remedy):
         repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
         if private and not api.model_info(repo_id).private:
             raise ValueError(
@@ -109,7 +104,6 @@ def _push(
         if branch is not None:
             api.create_branch(repo_id, branch=branch, exist_ok=True)
         before = api.model_info(repo_id, revision=branch)
-        names = shared_files(folder)
         there = {sibling.rfilename for sibling in before.siblings or ()}
         commit = api.upload_folder(
             repo_id=repo_id,
@@ -119,11 +113,12 @@ def _push(
             allow_patterns=names,
             delete_patterns=[name for name in there - set(names) if _matches(name, STALE)],
         )
-        head = str(before.sha)
-        card = _card_of(api, repo_id, head)
-        if commit.oid == head:  # no file has changed, so the card may pin an earlier commit
-            commit = dataclasses.replace(commit, oid=_last_change(api, repo_id, head, card))
-        has_custom_card = _has_custom_card(folder)
+        if commit.oid == before.sha:  # no file has changed
+            commits = api.list_repo_commits(repo_id, revision=branch)
+            pinned = next((one.commit_id for one in commits if one.title != CARD_MESSAGE), commit.oid)
+            commit = dataclasses.replace(commit, oid=pinned)
+        own_card, card = folder / CARD, published_text(api, repo_id, CARD, revision=before.sha)
+        has_custom_card = own_card.is_file() and not is_ours(read_utf8(own_card))
         if card is not None and has_text(card) and not is_ours(card) and not has_custom_card:
             logger.warning("The card of %s was not written by hf-localattn and is kept.", repo_id)
             return commit
@@ -133,7 +128,7 @@ def _push(
         api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
-            commit_message="Model card",
+            commit_message=CARD_MESSAGE,
             revision=branch,
             allow_patterns=[CARD, *results],
             delete_patterns=[name for name in results if name in there and not (folder / name).is_file()],
@@ -141,28 +136,48 @@ def _push(
     return commit
 
 
-def _language_of_base(api: HfApi, folder: Path) -> str | list[str] | None:
-    """Return the languages in the card of the base model; None if they are not known."""
-    base_model = base_model_of(read_config(folder), TrainingRecord.load(folder))
-    if base_model is None:
-        return None
-    try:
-        language = ModelCard(_card_of(api, base_model) or "", ignore_metadata_errors=True).data.get("language")
-    except (OSError, ValueError):  # no such model, no access, or metadata that cannot be read
-        return None
-    return language if isinstance(language, str | list) else None
+def upload_in_background(
+    checkpoint: str | os.PathLike[str],
+    repo_id: str,
+    *,
+    message: str,
+    path_in_repo: str | None = None,
+    token: str | bool | None = None,
+    branch: str | None = None,
+) -> Future[CommitInfo]:
+    """Start uploading the current files of a checkpoint folder. Later changes to the folder are not uploaded.
 
+    The files are linked into a temporary folder next to the checkpoint, or copied if links are not supported.
 
-def _remedy(folder: Path, repo_id: str, options: Mapping[str, Any]) -> str:
-    """Return the instructions of an error message to complete the upload."""
-    words = [str(folder), repo_id]
-    for name, value in options.items():
-        if value is not None:
-            words += [name] if value is True else [name, str(value)]
-    return (
-        "Weights, code and tokenizer in the folder are unchanged. Remove the cause, then upload the missing files:"
-        f" `hf-localattn push {shlex.join(words)}`."
+    Args:
+        checkpoint: Checkpoint folder.
+        repo_id: Name of the repository on the Hub, "owner/name".
+        message: Message of the commit.
+        path_in_repo (*optional*): Folder in the repository for all files, with the training state. By default, only
+            what `push_checkpoint` uploads goes to the root of the repository.
+        token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
+        branch (*optional*, defaults to "main"): Branch of the repository.
+    """
+    folder = Path(checkpoint)
+    all_names = [path.name for path in folder.iterdir() if path.is_file()]
+    staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder.parent))
+    for name in shared_files(folder) if path_in_repo is None else all_names:
+        if name == "training_args.bin":  # a pickle with settings of this machine
+            continue
+        try:
+            os.link(folder / name, staging / name)
+        except OSError:  # links are not supported here
+            shutil.copy2(folder / name, staging / name)
+    upload: Future[CommitInfo] = HfApi(token=token).upload_folder(
+        repo_id=repo_id,
+        folder_path=staging,
+        path_in_repo=path_in_repo,
+        commit_message=message,
+        revision=branch,
+        run_as_future=True,
     )
+    upload.add_done_callback(lambda _: shutil.rmtree(staging, ignore_errors=True))
+    return upload
 
 
 def shared_files(folder: Path) -> list[str]:
@@ -171,89 +186,68 @@ def shared_files(folder: Path) -> list[str]:
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Raise `ValueError` for a folder that must not be uploaded.
-
-    Its weights are missing, damaged or pickled; a file is a link; or a file names code that is not beside it.
-    """
-    _check_code(folder)
-    if weights := sorted(folder.glob("*.safetensors")):
-        for path in weights:
-            tensor_shapes(path)
-        return
-    if pickled := sorted(path.name for path in folder.glob("*.bin")):
-        raise ValueError(f"{folder} has its weights in {pickled[0]}. {CONVERSION}")
-    raise ValueError(f"{folder} has no weights: there is no .safetensors file.")
-
-
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return True if a file name matches a pattern. Files in subfolders never match, although `*` matches "/"."""
-    return "/" not in name and any(fnmatch(name, pattern) for pattern in patterns)
-
-
-def _has_custom_card(folder: Path) -> bool:
-    path = folder / CARD
-    return path.is_file() and not is_ours(path.read_text(encoding="utf-8"))
-
-
-def _card_of(api: HfApi, repo_id: str, revision: str | None = None) -> str | None:
-    """Return the card on the Hub; None if there is none."""
-    try:
-        path = hf_hub_download(repo_id, CARD, revision=revision, token=api.token)
-    except EntryNotFoundError:
-        return None
-    return Path(path).read_text(encoding="utf-8")
-
-
-def _last_change(api: HfApi, repo_id: str, head: str, card: str | None) -> str:
-    """Return the commit that the card pins if only card and scores have changed since then; else return the head."""
-    pinned = pinned_commit(card, repo_id) if card is not None else None
-    if pinned is None:
-        return head
-
-    def files(revision: str) -> dict[str, str]:
-        tree = api.list_repo_tree(repo_id, revision=revision, recursive=True)
-        unpinned = (CARD, EVAL_RESULTS)
-        return {
-            entry.path: entry.blob_id for entry in tree if hasattr(entry, "blob_id") and entry.path not in unpinned
-        }
-
-    try:
-        return pinned if files(pinned) == files(head) else head
-    except EntryNotFoundError:  # the commit does not exist any more
-        return head
-
-
-def _check_code(folder: Path) -> None:
-    """Refuse files to upload that name other code or are links. Warn if code files differ from the package's.
+    """Refuse a folder that must not be uploaded. Warn if code files differ from the package's.
 
     Uploading follows links, so a link could publish any file of this machine.
 
     Raises:
-        ValueError: A file to upload is no regular file, or names code that is not beside it.
+        ValueError: Weights are missing, damaged or pickled; a file is a link; or a file names code that is not beside
+            it.
     """
     names = [path.name for path in folder.iterdir() if path.name == CARD or _matches(path.name, SHARED)]
     if links := [name for name in sorted(names) if not is_regular(folder / name, folder)]:
         raise ValueError(f"{folder / links[0]} is a link: replace it with the file.")
-    if read_config(folder)["model_type"] not in FAMILIES:
-        return
-    code = verify_checkpoint(folder, subfolders=False)
-    others = [file for file in code.others if file.name in names or file.verdict == MISSING]
-    for file in others:
-        if file.note:
-            raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")
-    if others:
-        logger.warning(
-            "The code of %s differs from hf_localattn %s: %s. It runs when the model is loaded with"
-            " trust_remote_code=True. To restore the package's files, load and save the model.",
-            *(folder, code.compared_with, ", ".join(f"{file.name} ({file.verdict})" for file in others)),
-        )
+    if read_config(folder)["model_type"] in FAMILIES:
+        code = verify_checkpoint(folder, subfolders=False)
+        others = [file for file in code.others if file.name in names or file.verdict == MISSING]
+        for file in others:
+            if file.note:
+                raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")
+        if others:
+            logger.warning(
+                "The code of %s differs from hf_localattn %s: %s. It runs when the model is loaded with"
+                " trust_remote_code=True. To restore the package's files, load and save the model.",
+                *(folder, code.compared_with, ", ".join(f"{file.name} ({file.verdict})" for file in others)),
+            )
+    weights = sorted(folder.glob("*.safetensors"))
+    for path in weights:
+        check_weights(path)
+    if not weights:
+        pickled = sorted(path.name for path in folder.glob("*.bin"))
+        reason = f"has its weights in {pickled[0]}. {CONVERSION}" if pickled else "has no .safetensors file."
+        raise ValueError(f"{folder} {reason}")
 
 
 def parser_of(folder: Path) -> str | None:
     """Return the parser named in the tokenizer configuration of a checkpoint, or None."""
     path = folder / "tokenizer_config.json"
-    settings = parse_json(read_utf8(path), str(path)) if path.is_file() else {}
-    if not isinstance(settings, dict):
-        raise ValueError(f"{path} is not the configuration of a tokenizer: it must be an object.")
-    parser = settings.get("parser")
+    parser = read_json(path).get("parser") if path.is_file() else None
     return parser if isinstance(parser, str) else None
+
+
+def published_text(api: HfApi, repo_id: str, name: str, **where: Any) -> str | None:
+    """Return the text of a file on the Hub; None if there is none. `where` is a revision or a type of repository."""
+    try:
+        path = hf_hub_download(repo_id, name, token=api.token, **where)
+    except EntryNotFoundError:
+        return None
+    return Path(path).read_text(encoding="utf-8")
+
+
+def _language_of_base(api: HfApi, folder: Path) -> str | list[str] | None:
+    """Return the languages in the card of the base model; None if they are not known."""
+    base_model = base_model_of(read_config(folder), TrainingRecord.load(folder))
+    if base_model is None:
+        return None
+    try:
+        language = ModelCard(published_text(api, base_model, CARD) or "", ignore_metadata_errors=True).data.get(
+            "language"
+        )
+    except (OSError, ValueError):  # no such model, no access, or metadata that cannot be read
+        return None
+    return language if isinstance(language, str | list) else None
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    """Return True if a file name matches a pattern. Files in subfolders never match, although `*` matches "/"."""
+    return "/" not in name and any(fnmatch(name, pattern) for pattern in patterns)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pydantic import StrictInt, TypeAdapter, ValidationError
+from pydantic import StrictInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from hf_localattn.files import atomic_write
-from hf_localattn.parsing import parse_json, read_utf8
 
 RECORD = "training_record.json"
 
@@ -65,7 +63,7 @@ class TrainingRecord:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TrainingRecord | None:
-        """Read the record of a checkpoint folder; return None without a record.
+        """Read the record of a checkpoint folder; return None without a record. Unknown entries are ignored.
 
         Raises:
             ValueError: The file is not a record.
@@ -74,29 +72,6 @@ class TrainingRecord:
         if not path.is_file():
             return None
         try:
-            return cls.from_dict(parse_json(read_utf8(path), RECORD))
+            return TypeAdapter(cls).validate_json(path.read_bytes())
         except ValueError as error:
-            reason = _first_problem(error) if isinstance(error, ValidationError) else str(error)
-            raise ValueError(
-                f"{path} is not a record of a training run ({reason}): remove it, or restore the original."
-            ) from None
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> TrainingRecord:
-        """Build a record from the content of a file. Unknown entries are ignored.
-
-        Raises:
-            ValueError: An entry is missing, or has another type.
-        """
-        return TypeAdapter(cls).validate_python(content)
-
-
-def _first_problem(error: ValidationError) -> str:
-    """Return the place and the reason of the first problem on one line."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return ": ".join(filter(None, (".".join(map(_printable, first["loc"])), first["msg"])))
-
-
-def _printable(part: int | str) -> str:
-    """Quote a name that has other characters than a field. It could change the terminal, or be very long."""
-    return str(part) if str(part).isidentifier() or isinstance(part, int) else repr(part)[:60]
+            raise ValueError(f"{path} is not a record of a training run: {error}") from None

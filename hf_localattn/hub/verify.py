@@ -25,26 +25,14 @@ from hf_localattn.registry import get_family
 
 EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
 
-MODELS = Path(models.__file__).parent
-"""Folder of the package whose files are saved with checkpoints."""
-
-CODE = (".py", ".pyc", ".pyd", ".so")
-"""Suffixes of files that Python can import."""
-
-ADAPTERS = ("adapter_config.json",)
-"""Files that make transformers load another checkpoint, which they name, with its code."""
-
-NAMES_CODE = ("auto_map", "custom_pipelines")
-"""Entries of JSON files that name code."""
-
-REFUSED = ("configuration_files", "kernel_config", "use_kernels")
-"""Entries that name another configuration, or kernels on the Hub."""
-
-_OF_TOOLS = (".git", ".cache", "__pycache__")
-"""Folders of git, huggingface_hub and Python, which transformers does not read."""
-
-_OF_TRANSFORMERS = re.compile(r"(.*\.)?custom_pipelines\.[^.]+\.(pt|tf|type)(\.\d+)?")
-"""Places of a pipeline's Auto classes, which are those of transformers, and of its type."""
+MODELS = Path(models.__file__).parent  # files that are saved with checkpoints
+CODE = (".py", ".pyc", ".pyd", ".so")  # suffixes of files that Python can import
+ADAPTER = "adapter_config.json"  # makes transformers load another checkpoint, which it names, with its code
+NAMES_CODE = ("auto_map", "custom_pipelines")  # entries of JSON files
+REFUSED = ("configuration_files", "kernel_config", "use_kernels")  # they name another configuration, or kernels
+OF_TOOLS = (".git", ".cache", "__pycache__")  # folders that transformers does not read
+# Places of a pipeline's Auto classes, which are those of transformers, and of its type:
+OF_TRANSFORMERS = re.compile(r"(.*\.)?custom_pipelines\.[^.]+\.(pt|tf|type)(\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -142,7 +130,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     config = read_config(folder)
     get_family(config["model_type"])
     every = folder.rglob("*") if subfolders else folder.glob("*")
-    paths = sorted(path for path in every if not set(path.relative_to(folder).parts) & set(_OF_TOOLS))
+    paths = sorted(path for path in every if not set(path.relative_to(folder).parts) & set(OF_TOOLS))
     files: list[CodeFile] = []
     expected: set[Path] = set()
 
@@ -152,7 +140,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     for path in paths:
         if not is_regular(path, folder):
             add(path, EXTRA, "a link" if path.is_symlink() else "no regular file")
-        elif path.name in ADAPTERS:
+        elif path.name == ADAPTER:
             add(path, EXTRA, "an adapter")
         elif path.suffix == ".json" and path.is_file():
             try:
@@ -163,10 +151,9 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
             for shard in _other_shards(content):
                 add(path, EXTRA, f"weights in {shard[:200]!r}")
             for place, value in _entries(content):
-                if (module := _own_module(place, value)) is None:
+                if not (modules := _own_modules(place, value)):
                     add(path, EXTRA, f"{place} is {repr(value)[:200]}")
-                else:
-                    expected |= {path.with_name(one) for one in _with_imports(module)}
+                expected |= {path.with_name(one) for one in modules}
     for path in sorted(expected | {path for path in paths if path.suffix in CODE and not path.is_dir()}):
         if not is_regular(path, folder):
             if not path.is_symlink():  # a link is an extra file already
@@ -185,12 +172,12 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
 def _local(checkpoint: str | os.PathLike[str]) -> Path:
     """Return the folder of a checkpoint. Download checkpoints on the Hub."""
     name = os.fspath(checkpoint)
-    if Path(name).is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+(@[^@\s]+)?", name):
+    match = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@([^@\s]+))?", name)
+    if match is None or Path(name).is_dir():
         return Path(name)
-    repo_id, _, revision = name.partition("@")
-    patterns = [*(f"*{suffix}" for suffix in CODE), "*.json"]
-    with loading("checkpoint", repo_id):
-        return Path(snapshot_download(repo_id, revision=revision or None, allow_patterns=patterns))
+    with loading("checkpoint", match[1]):
+        patterns = [*(f"*{suffix}" for suffix in CODE), "*.json"]
+        return Path(snapshot_download(match[1], revision=match[2], allow_patterns=patterns))
 
 
 def is_regular(path: Path, folder: Path) -> bool:
@@ -211,7 +198,7 @@ def _entries(content: Any, where: str = "", *, names: bool = False) -> Iterator[
                 yield place, value
             else:
                 yield from _entries(value, place, names=names or key in NAMES_CODE)
-    elif names and isinstance(content, str) and not _OF_TRANSFORMERS.fullmatch(where):
+    elif names and isinstance(content, str) and not OF_TRANSFORMERS.fullmatch(where):
         yield where, content
 
 
@@ -222,16 +209,17 @@ def _other_shards(content: Any) -> list[str]:
     return sorted(name for name in names if not re.fullmatch(r"[\w.-]+\.safetensors", name))
 
 
-def _own_module(place: str, value: Any) -> str | None:
-    """Return the file of the package whose class an entry names; None if it names anything else."""
+def _own_modules(place: str, value: Any) -> set[str]:
+    """Return the package's files that an entry needs: that of the class it names, and what this file imports.
+
+    Return an empty set if the entry names anything else.
+    """
     is_name = place.split(".")[-1] not in REFUSED and isinstance(value, str)
     match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", value) if is_name else None
-    return f"{match[1]}.py" if match and (MODELS / f"{match[1]}.py").is_file() else None
-
-
-def _with_imports(module: str) -> set[str]:
-    """Return the name of a module's file, and those of the files that it imports."""
-    return {module, *(Path(path).name for path in get_relative_import_files(MODELS / module))}
+    module = MODELS / f"{match[1]}.py" if match else None
+    if module is None or not module.is_file():
+        return set()
+    return {module.name, *(Path(path).name for path in get_relative_import_files(module))}
 
 
 def _harmless(text: str) -> str:

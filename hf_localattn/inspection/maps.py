@@ -11,14 +11,12 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.inspection.reading import Reading, read
-from hf_localattn.registry import LocalMap, Query, family_of
+from hf_localattn.registry import LocalMap, family_of
 
 logger = logging.getLogger(__name__)
 
 SELF, LOCAL, AUTO = "self", "local", "auto"
 KINDS = (AUTO, SELF, LOCAL)
-ATTENDING, ATTENDED = "attending token", "attended token"
-"""Labels of rows and columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +80,39 @@ def attention_map(
     kind = usual_kind(model.config) if kind == AUTO else kind
     view = None if kind == SELF else _local_view(model)
     reading = read(model, tokenizer, [text if text_pair is None else (text, text_pair)], cut=False)
-    shown = (reading.is_real if special_tokens else reading.is_text)[0]
-    if not shown.any():
+    tokens, is_real = reading.tokens[0], reading.is_real[0]
+    rows = columns = np.flatnonzero(is_real if special_tokens else reading.is_text[0])
+    if not len(rows):
         raise ValueError(f"{text!r} has no tokens: give a longer text.")
     if view is None:
-        return _self_map(model, reading, shown, layers)
-    return _local_map(model, reading, shown, layers, view)
+        matrices = [weights.double().mean(1) for weights in _per_layer(model, reading, "attentions")]
+        what = "local and global attention, mixed" if reading.output.get("gates") else "self-attention"
+    else:
+        mask = torch.from_numpy(reading.is_real).to(model.device)
+        matrices = [view.matrix(weights, mask) for weights in _per_layer(model, reading, "local_attentions")]
+        what = view.title
+    chosen = _chosen(layers, len(matrices))
+    mean = torch.stack([matrices[layer][0].double() for layer in chosen]).mean(0).cpu().numpy()
+    query = None if view is None else view.query
+    if query is None:
+        weights = mean[np.ix_(rows, columns)]
+    else:
+        columns = np.flatnonzero((reading.inputs[query.input][0] != 0) & is_real)
+        weights = mean[rows, : len(columns)]
+        if not len(columns):
+            raise ValueError(f"the text has no query: {query.remedy}")
+        if len(columns) == 1:
+            logger.warning("The query has only one token: all weights are 1.")
+    averaged = f"layer {chosen[0]}" if len(chosen) == 1 else f"mean of layers {_ranges(chosen)}"
+    return AttentionMap(
+        tokens=tuple(tokens[place] for place in rows),
+        sources=tuple(tokens[place] for place in columns),
+        weights=weights,
+        title=f"{what}, {averaged}",
+        row_label="attending token",
+        column_label="attended token" + (" of the query" if query is not None else ""),
+        layers=tuple(chosen),
+    )
 
 
 def usual_kind(config: PreTrainedConfig) -> str:
@@ -103,15 +128,6 @@ def local_map_of(config: PreTrainedConfig) -> LocalMap | None:
     return view if view is not None and view.is_available(config) else None
 
 
-def _self_map(
-    model: PreTrainedModel, reading: Reading, shown: np.ndarray, layers: Sequence[int] | None
-) -> AttentionMap:
-    weights = [layer.double().mean(1) for layer in _per_layer(model, reading, "attentions")]
-    chosen = _chosen(layers, len(weights))
-    what = "local and global attention, mixed" if reading.output.get("gates") else "self-attention"
-    return _square(reading, shown, _mean(weights, chosen), chosen, what)
-
-
 def _local_view(model: PreTrainedModel) -> LocalMap:
     view, family = local_map_of(model.config), family_of(model.config)
     if view is None:
@@ -121,37 +137,6 @@ def _local_view(model: PreTrainedModel) -> LocalMap:
             f" the attention of its encoder.{hint}"
         )
     return view
-
-
-def _local_map(
-    model: PreTrainedModel, reading: Reading, shown: np.ndarray, layers: Sequence[int] | None, view: LocalMap
-) -> AttentionMap:
-    mask = torch.from_numpy(reading.is_real).to(model.device)
-    matrices = [view.matrix(weights, mask) for weights in _per_layer(model, reading, "local_attentions")]
-    chosen = _chosen(layers, len(matrices))
-    if view.query is None:
-        return _square(reading, shown, _mean(matrices, chosen), chosen, view.title)
-    return _query_map(reading, shown, _mean(matrices, chosen), chosen, view.title, view.query)
-
-
-def _query_map(
-    reading: Reading, shown: np.ndarray, weights: np.ndarray, chosen: list[int], what: str, query: Query
-) -> AttentionMap:
-    sources = np.flatnonzero((reading.inputs[query.input][0] != 0) & reading.is_real[0])
-    if not len(sources):
-        raise ValueError(f"the text has no query: {query.remedy}")
-    if len(sources) == 1:
-        logger.warning("The query has only one token: all weights are 1.")
-    tokens = reading.tokens[0]
-    return AttentionMap(
-        tokens=tuple(tokens[place] for place in np.flatnonzero(shown)),
-        sources=tuple(tokens[place] for place in sources),
-        weights=weights[shown, : len(sources)],
-        title=_title(what, chosen),
-        row_label=ATTENDING,
-        column_label=f"{ATTENDED} of the query",
-        layers=tuple(chosen),
-    )
 
 
 def _per_layer(model: PreTrainedModel, reading: Reading, name: str) -> Sequence[torch.Tensor]:
@@ -174,28 +159,6 @@ def _chosen(layers: Sequence[int] | None, number: int) -> list[int]:
             f"`layers` is {list(layers)}; the model has {number} with this attention: choose from 0 to {number - 1}."
         )
     return sorted(set(layers))
-
-
-def _mean(matrices: Sequence[torch.Tensor], chosen: list[int]) -> np.ndarray:
-    """Return the mean (rows, columns) of the chosen layers' matrices (1, rows, columns)."""
-    return torch.stack([matrices[layer][0].double() for layer in chosen]).mean(0).cpu().numpy()
-
-
-def _square(
-    reading: Reading,
-    shown: np.ndarray,
-    weights: np.ndarray,
-    chosen: list[int],
-    what: str,
-) -> AttentionMap:
-    tokens = tuple(token for token, wanted in zip(reading.tokens[0], shown, strict=True) if wanted)
-    square = weights[np.ix_(shown, shown)]
-    return AttentionMap(tokens, tokens, square, _title(what, chosen), ATTENDING, ATTENDED, tuple(chosen))
-
-
-def _title(what: str, chosen: list[int]) -> str:
-    layers = f"layer {chosen[0]}" if len(chosen) == 1 else f"mean of layers {_ranges(chosen)}"
-    return f"{what}, {layers}"
 
 
 def _ranges(numbers: list[int]) -> str:

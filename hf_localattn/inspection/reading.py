@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from tokenizers import decoders, pre_tokenizers
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import EncodingFast
 
-from hf_localattn.model_utils import MOST_TOKENS, evaluating
 from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
 
 logger = logging.getLogger(__name__)
+
+MOST_TOKENS = 1_000_000
+"""Length limit for models that define none."""
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
@@ -165,3 +169,15 @@ def printable_tokens(encoding: EncodingFast, texts: Sequence[str], *, of_bytes: 
             token = WORD_START + decoded[1:] if decoded.startswith(" ") else decoded
         tokens.append("".join(one if one.isprintable() else repr(one)[1:-1] for one in token))
     return tokens
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Run the block with a model in evaluation mode, then restore the mode of each module."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -33,11 +33,7 @@ def from_backbone(made: Any, backbone: Any, **arguments: Any) -> Any:
 
 
 def install(note_fields: Callable[[Any], None]) -> None:
-    """Give `models/` the services of the package.
-
-    Args:
-        note_fields: Function that warns of fields of a configuration without effect, which the registry knows.
-    """
+    """Give `models/` the services of the package. `note_fields` warns of fields of a configuration without effect."""
     LocalAttentionConfig.installed = SimpleNamespace(
         note_fields=note_fields,
         check_content=check_content,

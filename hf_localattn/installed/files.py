@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -22,11 +23,7 @@ from hf_localattn.parsing import parse_json, read_utf8
 ATTENTIONS = ("eager", "sdpa", "flex_attention")
 """Attention implementations of torch and transformers; other names may stand for kernels on the Hub."""
 
-IMPLEMENTATIONS = {
-    f"{start}{kind}_implementation{end}"
-    for kind in ("attn", "experts")
-    for start, end in (("", ""), ("_", ""), ("_", "_internal"))
-}
+IMPLEMENTATION = re.compile("_?(attn|experts)_implementation(_internal)?")
 
 NOT_DATA = {
     "transformers_weights": "it names the file of the weights: rename that to model.safetensors",
@@ -79,7 +76,7 @@ def check_content(config_class: Any, content: Any) -> dict[str, Any]:
             raise ValueError(f"`{path}` is {value!r}, which a checkpoint must not set: {NOT_DATA[name]}.")
         if name.startswith("__") and name != "__float__":  # transformers writes infinity and NaN as `__float__`
             raise ValueError(f"`{path}` is not a field of a configuration: remove it.")
-        if name in IMPLEMENTATIONS and value is not None and value not in ATTENTIONS:
+        if IMPLEMENTATION.fullmatch(name) and value is not None and value not in ATTENTIONS:
             raise ValueError(
                 f"`{path}` is {value!r}; a checkpoint can ask for {', '.join(ATTENTIONS)}. Choose others when "
                 "loading, with `attn_implementation=`."
@@ -96,15 +93,11 @@ def _entries(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _entries(value, f"{path}{name}.")
 
 
-def tensor_shapes(path: str | os.PathLike[str]) -> dict[str, list[int]]:
-    """Return the shapes of the tensors in a safetensors file, by name.
-
-    Raises:
-        ValueError: The file is damaged.
-    """
+def check_weights(path: str | os.PathLike[str]) -> None:
+    """Raise `ValueError` if a safetensors file is damaged."""
     try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 (no mapping)
+        with safe_open(path, framework="pt"):
+            pass
     except SafetensorError as error:
         raise ValueError(f"{os.fspath(path)} is not a whole safetensors file: {error}.") from error
 
@@ -113,9 +106,7 @@ def tensor_shapes(path: str | os.PathLike[str]) -> dict[str, list[int]]:
 def loading(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
     """Let `from_pretrained` read only safetensors files of this checkpoint within the block.
 
-    Args:
-        name_or_path: A folder, or an id on the Hub; None if the weights are among the arguments.
-        arguments: Keyword arguments of `from_pretrained`. `use_safetensors` is set.
+    `name_or_path` is None if the weights are among the arguments, in which `use_safetensors` is set.
 
     Raises:
         ValueError: `use_safetensors` is False, or the checkpoint is an adapter.
@@ -177,12 +168,10 @@ def _find(source: str, name: str, arguments: dict[str, Any]) -> str | None:
 
 @contextmanager
 def quiet(*messages: str) -> Iterator[None]:
-    """Load weights without a progress bar, except that of a download.
+    """Load weights without a progress bar, except that of a download, and without warnings that contain a message.
 
-    Args:
-        *messages: Parts of warnings that are dropped, too. The warning that a checkpoint is corrupted because it lacks
-            both of two tied weights is always dropped: a checkpoint without a head lacks those of the head, and the
-            loading report lists them as missing.
+    The warning that a checkpoint is corrupted because it lacks both of two tied weights is always dropped: a
+    checkpoint without a head lacks those of the head, and the loading report lists them as missing.
     """
 
     def is_other(record: logging.LogRecord) -> bool:

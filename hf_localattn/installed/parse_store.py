@@ -36,14 +36,7 @@ _digests: dict[tuple[str, int], str] = {}
 
 
 def read_parses(texts: Sequence[Text], words: str, parser: str, pipeline: Any) -> dict[Text, Words]:
-    """Return the stored parses among those of some texts.
-
-    Args:
-        texts: Strings, or tuples of words.
-        words: The way to split strings into words.
-        parser: Name or folder of the pipeline.
-        pipeline: The pipeline.
-    """
+    """Return the stored parses among those of some texts, split into words as `words` says, by a pipeline."""
 
     def read(database: sqlite3.Connection) -> dict[Text, Words]:
         query = "SELECT words FROM parses WHERE key = ?"

@@ -36,6 +36,7 @@ def load_declared(parser: str) -> Any:
 
     Raises:
         ValueError: The parser is a folder.
+        ImportError: spaCy is not installed.
         OSError: No installed distribution declares the pipeline, or it is broken.
     """
     declared = declaration_of(parser)
@@ -44,13 +45,13 @@ def load_declared(parser: str) -> Any:
             f"The checkpoint names the parser {parser!r}, which is not the name of an installed spaCy pipeline. A"
             f" folder that only a checkpoint names is not loaded, because it may run code. {BY_CALLER}"
         )
+    import_spacy()
     if declared is None:
         raise OSError(
             f"The checkpoint names the parser {parser!r}, which no installed distribution declares as a spaCy"
             f" pipeline (entry points of the group {ENTRY_POINTS!r}).{download_hint(parser)} {BY_CALLER}"
             f" {WITHOUT_PARSER}"
         )
-    import_spacy()
     try:
         return declared.load().load()
     except (ImportError, AttributeError) as error:
@@ -62,9 +63,7 @@ def load_declared(parser: str) -> Any:
 def parser_version(parser: str, named_by_checkpoint: bool) -> str | None:
     """Return the version of a pipeline without importing it, or None if it is not installed or has no version.
 
-    Args:
-        parser: Name or folder of the pipeline.
-        named_by_checkpoint: True if only a checkpoint names it. Files of a folder are not read then.
+    Files of a folder that only a checkpoint names are not read.
     """
     declared = declaration_of(parser)
     if declared is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from copy import deepcopy
 from typing import Any
 
 from hf_localattn.models.tokenization_local_attention import is_batch
+from hf_localattn.parsing import parse_json, read_utf8
 
 # Settings that describe where a tokenizer was loaded from, or the padding and truncation saved in its file. Calls
 # choose padding and truncation themselves.
@@ -24,14 +24,10 @@ CARRIED_OVER = (
 )
 
 
-def check_tokenizer(path: str | os.PathLike[str]) -> None:
+def check_tokenizer(path: str) -> None:
     """Raise `ValueError` if a `tokenizer_config.json` names files or Python objects."""
     name = os.path.basename(path)
-    try:
-        with open(path, encoding="utf-8") as file:
-            settings = json.load(file)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} cannot be read: {error}.") from None
+    settings = parse_json(read_utf8(path), name)
     if not isinstance(settings, dict):
         raise ValueError(f"{name} is {str(settings)[:80]!r}; it must be an object of names and values.")
     for entry, value in settings.items():
@@ -74,10 +70,7 @@ def build_tokenizer(cls: Any, tokenizer: Any, **settings: Any) -> Any:
 def check_texts(text: Any, text_pair: Any, split: bool) -> None:
     """Raise `ValueError` if the arguments of a call are not texts, pairs or batches. The message names the row.
 
-    Args:
-        text: First argument of the call.
-        text_pair: Second argument of the call, or None.
-        split: True if texts are lists of words.
+    With `split` texts are lists of words.
     """
     batched = is_batch(text, split)
     if batched and not text:

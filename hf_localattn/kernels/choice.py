@@ -45,25 +45,18 @@ def inline(function: Callable[..., Any]) -> Any:
     return function if INTERPRETED else jit(function)
 
 
-def needs_torch_code() -> bool:
-    """Return True in exports, traces and transforms of `torch.func`, which know only PyTorch's own operations."""
-    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
-        return True
-    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
-
-
 def runs_kernel(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...], unsuitable: str = "") -> bool:
     """Return True if a computation should run its Triton kernel, and log the choice once.
 
     The first call which finds triton but cannot use it warns. Compiled graphs keep the choice of their first call.
-
-    Args:
-        name: Name of the computation for the log.
-        device: Device of the tensors.
-        dtypes: Dtypes of the tensors.
-        unsuitable (*optional*, defaults to ""): Reason why the kernel cannot take these shapes or options.
+    `unsuitable` is the reason why the kernel cannot take these shapes or options, if any.
     """
-    return not needs_torch_code() and _choose(name, device, dtypes, unsuitable)
+    # Exports, traces and transforms of `torch.func` know only PyTorch's own operations.
+    if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
+        return False
+    if not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None:
+        return False
+    return _choose(name, device, dtypes, unsuitable)
 
 
 @torch.compiler.assume_constant_result
@@ -77,26 +70,19 @@ def _choose(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...], un
         return False
     if device.type != "cuda" and not INTERPRETED and torch.cuda.is_available():
         return False  # the tensors are on the CPU by choice
-    reason = _device_fault(device) or _dtype_fault(dtypes) or unsuitable
-    if reason:
+    if reason := _fault(device, dtypes) or unsuitable:
         logger.warning_once(f"{name} runs torch code in place of its Triton kernel: {reason}. {SWITCH}=0 hides this.")
         return False
     logger.info_once(f"{name} runs its Triton kernel. {SWITCH}=0 switches it off.")
     return True
 
 
-def _device_fault(device: torch.device) -> str:
-    if INTERPRETED:
-        return ""
-    if device.type != "cuda":
+def _fault(device: torch.device, dtypes: tuple[torch.dtype, ...]) -> str:
+    """Return the reason why no kernel can run, or ""."""
+    if not INTERPRETED and device.type != "cuda":
         return "triton is installed, but there is no CUDA device"
-    capability = torch.cuda.get_device_capability(device)
-    if capability < CAPABILITY:
+    if not INTERPRETED and (capability := torch.cuda.get_device_capability(device)) < CAPABILITY:
         need, found = (".".join(map(str, numbers)) for numbers in (CAPABILITY, capability))
         return f"the compute capability of {device} is {found}, and the kernel needs {need}"
-    return ""
-
-
-def _dtype_fault(dtypes: tuple[torch.dtype, ...]) -> str:
     refused = [str(dtype) for dtype in dtypes if dtype not in DTYPES]
     return f"it takes {', '.join(map(str, DTYPES))}, not {refused[0]}" if refused else ""

@@ -42,17 +42,9 @@ def runs(values: torch.Tensor, scores: torch.Tensor, *, joint_softmax: bool, dro
 def attend(
     values: torch.Tensor, scores: torch.Tensor, mask: torch.Tensor | None, mask_outside_window: bool
 ) -> torch.Tensor:
-    """Mix values as `outlook_attention` does, with a softmax per head and without dropout.
+    """Mix values (B, L, F) as `outlook_attention` does, with a softmax per head and without dropout.
 
-    Args:
-        values: (B, L, F).
-        scores: (B, L, K, K, N) as [central token, target, source, head].
-        mask: (B, L), True at tokens and False at padding, where values and windows count as 0. By default all are
-            tokens.
-        mask_outside_window: Exclude sources outside the sequence and at padding from the softmax.
-
-    Returns:
-        (B, L, F) in the dtype of `scores`. Sums are in float32.
+    The result has the dtype of `scores`. Sums are in float32.
     """
     values, scores = values.contiguous(), scores.contiguous()
     mixed = values.new_empty(values.shape, dtype=scores.dtype)

@@ -49,22 +49,10 @@ def attend(
     scaling: float,
     dropout: float = 0.0,
 ) -> torch.Tensor:
-    """Compute `gated_attention` with the masks of `tables`.
+    """Compute the output (B, L, heads, D) of `gated_attention` with the masks of `tables`.
 
-    Dropout draws other numbers than PyTorch. They depend only on a seed, which is drawn from the generator of the
-    device, and on the position of the weight.
-
-    Args:
-        query: (B, heads, L, D).
-        key: (B, heads, L, D).
-        value: (B, heads, L, D).
-        gate: (B, L, 1).
-        tables: Local mask. The global mask excludes its padding.
-        scaling: Factor of the scores, D ** -0.5.
-        dropout (*optional*, defaults to 0.0): Dropout probability, applied to both attentions independently.
-
-    Returns:
-        The output (B, L, heads, D).
+    The global mask excludes the padding of the tables. Dropout draws other numbers than PyTorch. They depend only on a
+    seed, which is drawn from the generator of the device, and on the position of the weight.
     """
     states = [one.transpose(1, 2).contiguous() for one in (query, key, value)]
     seed = torch.randint(2**62, (1,), device=query.device) if dropout else None
@@ -86,13 +74,10 @@ def gated(
     scaling: float,
     dropout: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Run the forward kernel on contiguous tensors.
+    """Run the forward kernel on contiguous queries, keys and values (B, L, heads, D), gates (B, L) and `MaskTables`.
 
-    Queries, keys and values are (B, L, heads, D), gates (B, L). `segments`, `generations`, `reach` and `near` are
-    fields of `MaskTables`. `seed` (1,) is the seed of dropout, or None without dropout.
-
-    Returns:
-        The output (B, L, heads, D), and the logarithms of the sums of both softmaxes (2, B, heads, L).
+    `seed` (1,) is that of dropout, or None without dropout. Returns the output (B, L, heads, D), and the logarithms of
+    the sums of both softmaxes (2, B, heads, L).
     """
     batch, length, heads, _ = query.shape
     output = torch.empty_like(query)
@@ -118,12 +103,9 @@ def gated_backward(
     dropout: float,
     sums: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run the backward kernels.
+    """Return the gradients of queries, keys, values and gates from that of the output, contiguous.
 
-    Takes the gradient of the output, contiguous, then the arguments of `gated` and the sums that it returned.
-
-    Returns:
-        The gradients of queries, keys, values and gates.
+    The other arguments are those of `gated`, and the sums that it returned.
     """
     of_query, of_key, of_value = (torch.empty_like(query) for _ in range(3))
     products = torch.empty_like(sums)

@@ -6,20 +6,24 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from hf_localattn.extras import require
+
+require("train", __name__)
+
 import evaluate
 from datasets import Features, List, Value
 
 from hf_localattn.errors import loading
-from hf_localattn.extras import require
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, glue
 from hf_localattn.metrics.generation_scores import generation
 from hf_localattn.metrics.squad_scores import squad, squad_v2
 from hf_localattn.metrics.starsem_scores import starsem
 from hf_localattn.metrics.word_scores import entities, error_detection, error_diagnosis, negation_scope
 
-_TEXT, _TEXTS = Value("string"), List(Value("string"))
+_CLASS, _TEXT, _TEXTS = Value("int64"), Value("string"), List(Value("string"))
 _ANSWERS = {"id": _TEXT, "answers": {"text": _TEXTS, "answer_start": List(Value("int32"))}}
-_PREDICTION = {"id": _TEXT, "prediction_text": _TEXT}
+_PREDICTION = {"predictions": {"id": _TEXT, "prediction_text": _TEXT}}
+_UNSURE = {"predictions": {**_PREDICTION["predictions"], "no_answer_probability": Value("float64")}}
 _NEGATIONS = List({"cue_text": _TEXTS, "scope_text": _TEXTS})
 
 Metric = Callable[..., dict[str, Any]]
@@ -29,51 +33,27 @@ METRICS: dict[str, tuple[Metric, Any, dict[str, Any], str]] = {
     "error_detection": (error_detection, _TEXTS, {}, "Rei and Yannakoudakis 2016, ACL"),
     "error_diagnosis": (error_diagnosis, _TEXTS, {}, "Lee et al. 2016, NLPTEA; Rao et al. 2018, NLPTEA"),
     "generation": (generation, _TEXT, {}, "Papineni et al. 2002; Post 2018; Lin 2004; Lavie and Agarwal 2007"),
-    "glue": (glue, Value("int64"), {}, "Wang et al. 2019, ICLR"),
-    "negation_scope": (
-        negation_scope,
-        List(Value("int64")),
-        {},
-        "Morante and Blanco 2012; Khandelwal et al. 2020",
-    ),
-    "squad": (squad, _ANSWERS, {"predictions": _PREDICTION}, "Rajpurkar et al. 2016, EMNLP"),
-    "squad_v2": (
-        squad_v2,
-        _ANSWERS,
-        {"predictions": {**_PREDICTION, "no_answer_probability": Value("float64")}},
-        "Rajpurkar et al. 2018, ACL",
-    ),
+    "glue": (glue, _CLASS, {}, "Wang et al. 2019, ICLR"),
+    "negation_scope": (negation_scope, List(_CLASS), {}, "Morante and Blanco 2012; Khandelwal et al. 2020"),
+    "squad": (squad, _ANSWERS, _PREDICTION, "Rajpurkar et al. 2016, EMNLP"),
+    "squad_v2": (squad_v2, _ANSWERS, _UNSURE, "Rajpurkar et al. 2018, ACL"),
     "starsem": (starsem, _NEGATIONS, {"pos": _TEXTS}, "Morante and Blanco 2012, *SEM; Sineva et al. 2021, CoNLL"),
 }
 """Function, type of predictions and references, further or other inputs, and source of each metric."""
 
 
 class FunctionMetric(evaluate.Metric):
-    """`evaluate` module of a function, whose docstring describes inputs and scores.
+    """`evaluate` module of a function of the columns of `features` and of options, which its docstring describes."""
 
-    Args:
-        function: function of the columns of `features` and of options.
-        features: types of the columns.
-        citation: source of the metric.
-        config_name: configuration of the metric, *optional*.
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., dict[str, Any]],
-        features: Features,
-        citation: str,
-        config_name: str | None = None,
-    ):
+    def __init__(self, function: Metric, features: Features, citation: str, config_name: str | None = None):
         self.function, self._described = function, (features, citation)
         super().__init__(config_name, keep_in_memory=True)  # no files to lock or to clean up
 
     def _info(self) -> evaluate.MetricInfo:
         features, citation = self._described
         description, _, inputs = (getattr(self.function, "func", self.function).__doc__ or "").partition("\n\n")
-        return evaluate.MetricInfo(
-            description=description, citation=citation, inputs_description=inputs, features=features
-        )
+        options = {"description": description, "inputs_description": inputs}
+        return evaluate.MetricInfo(citation=citation, features=features, **options)
 
     def _compute(self, **inputs: Any) -> dict[str, Any]:
         return self.function(**inputs)
@@ -95,14 +75,12 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
     Raises:
         ValueError: there is no configuration with this name.
         OSError: there is no metric with this name.
-        ImportError: the extra `train` is not installed.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
         >>> load_metric("glue", "sst2").compute(predictions=[0, 1, 1, 1], references=[0, 1, 1, 0])
         {'accuracy': 0.75}
     """
-    require("train", f"The metric {name!r}")
     if name not in METRICS:
         with loading("metric", name):
             return evaluate.load(name, config_name)

@@ -35,30 +35,26 @@ def _of_classes(name: str, **options: Any) -> ScoreFunction:
     return lambda predictions, references: float(getattr(metrics, name)(references, predictions, **options))
 
 
-def _of_numbers(function: ScoreFunction) -> ScoreFunction:
-    """Wrap a score of predicted numbers to return NaN, with a warning, if a prediction is not finite."""
+def _of_numbers(name: str) -> ScoreFunction:
+    """Return a score of numbers: an error of scikit-learn, or a correlation of SciPy, which is 0 if undefined.
+
+    It is NaN, with a warning, if a prediction is not finite.
+    """
 
     def score(predictions: np.ndarray, references: np.ndarray) -> float:
-        if np.isfinite(predictions).all():
-            return function(predictions, references)
-        logger.warning_once(
-            "Some predictions are not finite, so their scores are NaN: the training has diverged. Try a smaller"
-            " learning rate."
-        )
-        return math.nan
-
-    return score
-
-
-def _correlation(name: str) -> ScoreFunction:
-    """Return a correlation of SciPy; 0 if it is undefined: fewer than two numbers, or all numbers equal."""
-
-    def score(predictions: np.ndarray, references: np.ndarray) -> float:
-        if np.ptp(predictions) == 0 or np.ptp(references) == 0:
+        if not np.isfinite(predictions).all():
+            logger.warning_once(
+                "Some predictions are not finite, so their scores are NaN: the training has diverged. Try a smaller"
+                " learning rate."
+            )
+            return math.nan
+        if name.endswith("error"):
+            return float(getattr(metrics, name)(references, predictions))
+        if np.ptp(predictions) == 0 or np.ptp(references) == 0:  # fewer than two numbers, or all numbers equal
             return 0.0
         return float(getattr(stats, name)(predictions, references)[0])
 
-    return _of_numbers(score)
+    return score
 
 
 SCORES: dict[str, ScoreFunction] = {
@@ -68,19 +64,18 @@ SCORES: dict[str, ScoreFunction] = {
     "micro_f1": _of_classes("f1_score", average="micro", zero_division=0),
     "subset_accuracy": _of_classes("accuracy_score"),
     "matthews_correlation": _of_classes("matthews_corrcoef"),
-    "pearson": _correlation("pearsonr"),
-    "spearmanr": _correlation("spearmanr"),
-    "mse": _of_numbers(_of_classes("mean_squared_error")),
-    "rmse": _of_numbers(_of_classes("root_mean_squared_error")),
+    "pearson": _of_numbers("pearsonr"),
+    "spearmanr": _of_numbers("spearmanr"),
+    "mse": _of_numbers("mean_squared_error"),
+    "rmse": _of_numbers("root_mean_squared_error"),
 }
 """Functions of predictions and references: class indices (N,), 0 or 1 per class (N, classes), or numbers (N,).
 
 `f1` is the F1 of class 1 in binary classification. `micro_f1` counts all classes together; `macro_f1` is the mean over
-the classes that occur. `subset_accuracy` is the share of rows with the right set. Scores of numbers are NaN if a
-prediction is not finite.
+the classes that occur. `subset_accuracy` is the share of rows with the right set.
 """
 
-LOWER_IS_BETTER = frozenset({"loss", "mse", "rmse"})
+LOWER_IS_BETTER = frozenset({"loss", "mse", "rmse", "false_positive_rate"})
 
 
 def glue(predictions: Any, references: Any, task: str) -> dict[str, float]:

@@ -18,7 +18,7 @@ bleu, corpora, meteor, rouge, tokenize = (
 )
 
 
-def synonyms() -> Any:
+def _wordnet() -> Any:
     """Return WordNet; if it is not installed, an object without synonyms."""
     try:
         corpora.wordnet.ensure_loaded()
@@ -29,7 +29,7 @@ def synonyms() -> Any:
 
 def meteor_name() -> str:
     """Return the key of METEOR: "meteor", or "meteor_no_synonyms" if WordNet is not installed."""
-    return "meteor_no_synonyms" if isinstance(synonyms(), SimpleNamespace) else "meteor"
+    return "meteor_no_synonyms" if isinstance(_wordnet(), SimpleNamespace) else "meteor"
 
 
 def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
@@ -59,14 +59,14 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
     of_corpus = bleu.BLEU(lowercase=True)
     score = of_corpus.corpus_score(predictions, [references]).score
     rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL")["rougeL_fmeasure"]
-    known, name = synonyms(), meteor_name()
+    known = _wordnet()
     pairs = zip(references, predictions, strict=True)
     by_text = [meteor.single_meteor_score(_words(gold), _words(text), wordnet=known) for gold, text in pairs]
     return {
         "bleu": score,
         "bleu_signature": str(of_corpus.get_signature()),
         "rouge_l": 100 * float(rouge_l),
-        name: 100 * sum(by_text) / len(by_text),
+        meteor_name(): 100 * sum(by_text) / len(by_text),
     }
 
 

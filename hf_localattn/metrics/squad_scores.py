@@ -24,15 +24,15 @@ def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
     return float(scores["exact_match"]) / 100, float(scores["f1"]) / 100
 
 
-def question_scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
-    """Return exact match and F1 for the best gold answer. Without gold answers, a blank prediction is correct."""
-    scores = [answer_scores(prediction, gold) for gold in [gold for gold in golds if not is_blank(gold)] or [""]]
-    return max(exact for exact, _ in scores), max(f1 for _, f1 in scores)
-
-
 def is_blank(answer: str) -> bool:
     """Return True if an answer is empty after SQuAD's normalization."""
     return answer_scores(answer, "")[0] == 1
+
+
+def _best_scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
+    """Return exact match and F1 for the best gold answer."""
+    exact, f1 = zip(*(answer_scores(prediction, gold) for gold in golds), strict=True)
+    return max(exact), max(f1)
 
 
 def squad(predictions: Sequence[dict[str, Any]], references: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -54,20 +54,19 @@ def squad(predictions: Sequence[dict[str, Any]], references: Sequence[dict[str, 
         {'exact_match': 100.0, 'f1': 100.0}
     """
     texts = {prediction["id"]: prediction["prediction_text"] for prediction in predictions}
-    exact, f1 = 0.0, 0.0
+    scores = []
     for reference in references:
         identifier, golds = reference["id"], reference["answers"]["text"]
         if not golds:
             raise ValueError(f"question {identifier!r} has no answer: use squad_v2.")
         if identifier not in texts:
             logger.warning("Question %s has no prediction and scores 0.", identifier)
-            continue
-        scores = [answer_scores(texts[identifier], gold) for gold in golds]
-        exact += max(score[0] for score in scores)
+        exact, f1 = _best_scores(texts[identifier], golds) if identifier in texts else (0.0, 0.0)
         # In the official script of 1.1 a blank prediction has F1 0 even if the gold answer is blank, such as
         # "the"; torchmetrics follows 2.0, where the two agree.
-        f1 += 0.0 if is_blank(texts[identifier]) else max(score[1] for score in scores)
-    return {"exact_match": 100 * exact / len(references), "f1": 100 * f1 / len(references)}
+        scores.append((exact, 0.0 if is_blank(texts.get(identifier, "")) else f1))
+    means = _means(scores)
+    return {"exact_match": means["exact"], "f1": means["f1"]}
 
 
 def squad_v2(
@@ -97,48 +96,39 @@ def squad_v2(
     """
     given = {prediction["id"]: prediction for prediction in predictions}
     missing = {"prediction_text": " ", "no_answer_probability": float("-inf")}  # not "", which means "no answer"
+    found, raw, thresholded = {}, {}, {}
     golds = {reference["id"]: reference["answers"]["text"] for reference in references}
-    no_answer = {name: found["no_answer_probability"] for name, found in given.items() if name in golds}
-    texts, raw, thresholded = {}, {}, {}
     for identifier, gold in golds.items():
-        found = given.get(identifier, missing)
-        texts[identifier], no_answer[identifier] = found["prediction_text"], found["no_answer_probability"]
-        raw[identifier] = (0.0, 0.0) if found is missing else question_scores(texts[identifier], gold)
-        if found is missing:
+        found[identifier] = given.get(identifier, missing)
+        answers = [text for text in gold if not is_blank(text)] or [""]  # without answers, a blank prediction is right
+        raw[identifier] = _best_scores(found[identifier]["prediction_text"], answers)
+        if identifier not in given:
+            raw[identifier] = (0.0, 0.0)
             logger.warning("Question %s has no prediction and scores 0.", identifier)
-        abstains = no_answer[identifier] > no_answer_threshold
+        abstains = found[identifier]["no_answer_probability"] > no_answer_threshold
         thresholded[identifier] = (float(not gold),) * 2 if abstains else raw[identifier]
 
     result = _means(list(thresholded.values()))
     for prefix, kind in (("HasAns", True), ("NoAns", False)):
         if own := [scores for identifier, scores in thresholded.items() if bool(golds[identifier]) is kind]:
             result |= {f"{prefix}_{name}": value for name, value in _means(own).items()}
-    if len({prediction["no_answer_probability"] for prediction in predictions}) > 1:
-        for column, name in enumerate(("exact", "f1")):
-            scores = {identifier: both[column] for identifier, both in raw.items()}
-            result[f"best_{name}"], result[f"best_{name}_thresh"] = _best_threshold(texts, scores, no_answer, golds)
+    if len({prediction["no_answer_probability"] for prediction in predictions}) < 2:
+        return result
+    # Begin with "no answer" for all questions, and add one answer at a time, by increasing no-answer score.
+    answered_first = [identifier for identifier in {**given, **golds} if identifier in golds]
+    order = sorted(answered_first, key=lambda identifier: found[identifier]["no_answer_probability"])
+    for column, name in enumerate(("exact", "f1")):
+        current = best = float(sum(not gold for gold in golds.values()))
+        threshold = 0.0
+        for identifier in order:
+            answered = bool(found[identifier]["prediction_text"])
+            current += raw[identifier][column] if golds[identifier] else -float(answered)
+            if current > best:
+                best, threshold = current, found[identifier]["no_answer_probability"]
+        result |= {f"best_{name}": 100 * best / len(golds), f"best_{name}_thresh": threshold}
     return result
 
 
-def _means(scores: list[tuple[float, float]]) -> dict[str, float]:
+def _means(scores: Sequence[tuple[float, float]]) -> dict[str, float]:
     exact, f1 = (100 * sum(column) / len(scores) for column in zip(*scores, strict=True))
     return {"exact": exact, "f1": f1, "total": len(scores)}
-
-
-def _best_threshold(
-    texts: dict[str, str], scores: dict[str, float], no_answer: dict[str, float], golds: dict[str, list[str]]
-) -> tuple[float, float]:
-    """Return the best mean score in percent and its threshold.
-
-    The search starts with "no answer" for all questions, and adds one answer at a time, by increasing no-answer score.
-    """
-    current = best = float(sum(not gold for gold in golds.values()))
-    threshold = 0.0
-    for identifier in sorted(no_answer, key=no_answer.__getitem__):
-        if golds[identifier]:
-            current += scores[identifier]
-        elif texts[identifier]:
-            current -= 1
-        if current > best:
-            best, threshold = current, no_answer[identifier]
-    return 100 * best / len(scores), threshold

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -37,46 +37,6 @@ class _Negation(NamedTuple):
 
 
 _NOTHING = _Negation({}, {})
-
-
-@dataclass
-class Counts:
-    """Numbers of annotated (`gold`) and predicted (`system`) elements, of hits, false alarms and misses."""
-
-    gold: int = 0
-    system: int = 0
-    tp: int = 0
-    fp: int = 0
-    fn: int = 0
-
-    def add(self, gold: dict[int, str], system: dict[int, str], *, may_hit: bool = True) -> None:
-        """Count an element. One that belongs to a cue that is partly right can be no hit, and is no false alarm."""
-        is_hit = bool(gold) and gold == system and may_hit
-        self.gold += bool(gold)
-        self.system += bool(system)
-        self.tp += is_hit
-        self.fn += bool(gold) and not is_hit
-        self.fp += bool(system) and not gold and may_hit
-
-    def add_words(self, gold: dict[int, str], system: dict[int, str]) -> None:
-        """Count the words of an element."""
-        hits = len(gold.items() & system.items())
-        self.gold += len(gold)
-        self.system += len(system)
-        self.tp += hits
-        self.fn += len(gold) - hits
-        self.fp += len(system) - hits
-
-    def scores(self, name: str, *, b: bool) -> dict[str, float]:
-        """Return precision, recall and F1. With `b`, also those whose precision counts all predicted elements."""
-        recall = _percent(self.tp, self.tp + self.fn)
-        found = {name: self.tp + self.fp, **({f"{name}_b": self.system} if b else {})}
-        scores = {f"{name}_recall": recall}
-        for variant, predicted in found.items():
-            precision = _percent(self.tp, predicted)
-            f1 = round(2 * precision * recall / (precision + recall), 2) if precision + recall else 0.0
-            scores |= {f"{variant}_f1": f1, f"{variant}_precision": precision}
-        return scores
 
 
 def starsem(
@@ -114,14 +74,23 @@ def starsem(
         >>> {name: scores[name] for name in ("starsem_cues_f1", "starsem_scope_tokens_f1", "instance_f1")}
         {'starsem_cues_f1': 1.0, 'starsem_scope_tokens_f1': 0.6667, 'instance_f1': 0.6666666666666666}
     """
-    check_negations(predictions, references, pos)
+    for name, sentences in (("predictions", predictions), ("references", references)):
+        for number, (negations, tags) in enumerate(zip(sentences, pos, strict=True), start=1):
+            for own, column in product(negations, ("cue_text", "scope_text")):
+                found = len(own[column])
+                if found != len(tags):
+                    raise ValueError(
+                        f"{name}, sentence {number}: {found} texts in {column!r}, {len(tags)} tags in 'pos'."
+                    )
+                if not any(own["cue_text"]):
+                    raise ValueError(f"{name}, sentence {number}: a negation has no cue; give it in 'cue_text'.")
     return {**starsem_scores(predictions, references, pos), **instance_scores(predictions, references)}
 
 
 def starsem_scores(
     predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Return `STARSEM_SCORES`, described in `starsem`, which has the same arguments.
+    """Return `STARSEM_SCORES`, described in `starsem`.
 
     The program rounds precision and recall to hundredths of a percent, and calculates F1 from them. So do these
     scores. Events have no effect on them.
@@ -130,7 +99,13 @@ def starsem_scores(
     negated = [own for own, true in zip(right, references, strict=True) if true]
     scores: dict[str, float] = {}
     for measure, own in counts.items():
-        scores |= own.scores(f"starsem_{measure}", b=measure != "scope_tokens")
+        name = f"starsem_{measure}"
+        scores[f"{name}_recall"] = recall = _percent(own["tp"], own["tp"] + own["fn"])
+        # the precision of B variants counts all predicted elements
+        for variant, found in ((name, own["tp"] + own["fp"]), (f"{name}_b", own["system"])):
+            scores[f"{variant}_precision"] = precision = _percent(own["tp"], found)
+            f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+            scores[f"{variant}_f1"] = round(f1, 2)
     for name, sentences in zip(SENTENCES, (right, negated), strict=True):
         wrong = sentences.count(False) * 100 / len(sentences) if sentences else 100.0
         scores[name] = round(100 - round(wrong, 2), 2)
@@ -139,23 +114,33 @@ def starsem_scores(
 
 def count_negations(
     predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
-) -> tuple[dict[str, Counts], list[bool]]:
+) -> tuple[dict[str, Counter[str]], list[bool]]:
     """Return the counts for each of `MEASURES`, and True for each sentence without an error.
 
-    A predicted negation belongs to the first annotated negation with a word of its cue. A wrong cue or scope is a
-    miss, but not a false alarm, if it belongs to an annotated one. Punctuation in scopes does not count, nor the
-    period of abbreviations. The arguments are those of `starsem`.
+    The counts are the numbers of annotated ("gold") and predicted ("system") elements, of hits ("tp"), false alarms
+    ("fp") and misses ("fn"). A predicted negation belongs to the first annotated negation with a word of its cue. A
+    wrong cue or scope is a miss, but not a false alarm, if it belongs to an annotated one. Punctuation in scopes does
+    not count, nor the period of abbreviations.
     """
-    counts = {measure: Counts() for measure in MEASURES}
+    counts = {measure: Counter[str]() for measure in MEASURES}
+
+    def count(measure: str, gold: dict[int, str], system: dict[int, str], may_hit: bool = True) -> None:
+        hit = bool(gold) and gold == system and may_hit
+        counts[measure].update(gold=bool(gold), system=bool(system), tp=hit)
+        counts[measure].update(fn=bool(gold) and not hit, fp=bool(system) and not gold and may_hit)
+
     right = []
     for predicted, true, tags in zip(predictions, references, pos, strict=True):
         pairs = list(_align(*([_read(own, tags) for own in listed] for listed in (true, predicted))))
         for gold, system in pairs:
-            counts["cues"].add(gold.cue, system.cue)
-            is_right = gold.cue == system.cue or not gold.cue or not system.cue
-            counts["scopes_cue_match"].add(gold.scope, system.scope, may_hit=is_right)
-            counts["scopes_no_cue_match"].add(gold.scope, system.scope)
-            counts["scope_tokens"].add_words(gold.scope, system.scope)
+            count("cues", gold.cue, system.cue)
+            # the scope of a cue that is partly right can be no hit, and is no false alarm
+            may_hit = gold.cue == system.cue or not gold.cue or not system.cue
+            count("scopes_cue_match", gold.scope, system.scope, may_hit)
+            count("scopes_no_cue_match", gold.scope, system.scope)
+            hits, found, there = len(gold.scope.items() & system.scope.items()), len(system.scope), len(gold.scope)
+            words = {"gold": there, "system": found, "tp": hits, "fn": there - hits, "fp": found - hits}
+            counts["scope_tokens"].update(words)
         right.append(all(gold == system for gold, system in pairs))
     return counts, right
 
@@ -171,23 +156,16 @@ def _align(gold: list[_Negation], system: list[_Negation]) -> Iterator[tuple[_Ne
     yield from ((_NOTHING, own) for own in free)
 
 
-def _read(negation: Mapping[str, Sequence[str]], tags: Sequence[str]) -> _Negation:
-    scope = {
-        place: match[1] if (match := _ABBREVIATION.match(text)) else text
-        for place, text in _characters(negation["scope_text"]).items()
-        if _LETTER.search(tags[place]) and tags[place] not in BRACKETS
-    }
-    return _Negation(_characters(negation["cue_text"]), scope)
-
-
-def _read_letters(negation: Mapping[str, Sequence[str]]) -> _Negation:
-    scope = _characters(negation["scope_text"])
-    letters = {place: text for place, text in scope.items() if re.search(r"\w", text)}
-    return _Negation(_characters(negation["cue_text"]), letters)
-
-
-def _characters(texts: Iterable[str]) -> dict[int, str]:
-    return {place: text for place, text in enumerate(texts) if text}
+def _read(negation: Mapping[str, Sequence[str]], tags: Sequence[str] | None) -> _Negation:
+    """Return the characters of a negation, without punctuation in its scope: by tags as the program, or by letters."""
+    cue, scope = (
+        {place: text for place, text in enumerate(negation[name]) if text} for name in ("cue_text", "scope_text")
+    )
+    if tags is None:
+        return _Negation(cue, {place: text for place, text in scope.items() if re.search(r"\w", text)})
+    words = (place for place in scope if _LETTER.search(tags[place]) and tags[place] not in BRACKETS)
+    matches = {place: _ABBREVIATION.match(scope[place]) for place in words}
+    return _Negation(cue, {place: match[1] if match else scope[place] for place, match in matches.items()})
 
 
 def _percent(part: int, whole: int) -> float:
@@ -201,14 +179,14 @@ def instance_scores(predictions: Sequence[Negations], references: Sequence[Negat
     Each negation counts the same, whatever the length of its scope. A negation whose cue is not found, or is not
     exactly right, has recall 0; one that is predicted with a wrong cue has precision 0. Of a right cue, precision and
     recall are the shares of right words in the predicted and in the true scope, 1 if that scope is empty. Words
-    without a letter or digit do not count. The arguments are those of `starsem`.
+    without a letter or digit do not count.
 
     Source: Sineva et al. 2021, *Negation-Instance Based Evaluation of End-to-End Negation Resolution* (NIS).
     """
     precision = recall = 0.0
     for predicted, true in zip(predictions, references, strict=True):
-        free = [_read_letters(own) for own in true]
-        for system in map(_read_letters, predicted):
+        free = [_read(own, None) for own in true]
+        for system in (_read(own, None) for own in predicted):
             gold = next((own for own in free if own.cue == system.cue), None)
             if gold is not None:
                 free.remove(gold)
@@ -219,20 +197,3 @@ def instance_scores(predictions: Sequence[Negations], references: Sequence[Negat
     recall /= sum(map(len, references)) or 1
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     return {"instance_f1": f1, "instance_precision": precision, "instance_recall": recall}
-
-
-def check_negations(
-    predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
-) -> None:
-    """Raise `ValueError` if a negation has no cue, or another number of texts than its sentence has tags."""
-    for number, (*both, tags) in enumerate(zip(predictions, references, pos, strict=True), start=1):
-        for name, negations in zip(("predictions", "references"), both, strict=True):
-            for own in negations:
-                where = f"{name}, sentence {number}"
-                for column in ("cue_text", "scope_text"):
-                    if len(own[column]) != len(tags):
-                        raise ValueError(
-                            f"{where}: {len(own[column])} texts in {column!r}, {len(tags)} tags in 'pos'."
-                        )
-                if not any(own["cue_text"]):
-                    raise ValueError(f"{where}: a negation has no cue; give its characters in 'cue_text'.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import chain, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +24,6 @@ DIAGNOSIS_SCORES = (
     "accuracy",
 )
 
-GREATER_IS_BETTER = {
-    name: name != "false_positive_rate"
-    for name in dict.fromkeys((*ENTITY_SCORES, *WORD_SCORES, *DETECTION_SCORES, *DIAGNOSIS_SCORES))
-}
-"""All scores, each with True if greater is better."""
-
 DIAGNOSES = frozenset("RMSW")
 """Error types of CGED: redundant word, missing word, wrong word (selection), wrong word order."""
 
@@ -37,38 +31,26 @@ Labels = Sequence[Sequence[str]]
 """Labels of the words of each sentence."""
 
 
-class Scoring(NamedTuple):
-    """A function that scores labels, and the names of its overall scores, the main one first.
+Scoring = Callable[..., dict[str, float]]
+"""Function of predicted and true labels, and of `each`.
 
-    The function takes predicted and true labels, and `each`, which adds `<type>_precision`, `_recall`, `_f1` and
-    `_number` of each type or label.
-    """
-
-    score: Callable[..., dict[str, float]]
-    reported: tuple[str, ...]
+`each` adds `<type>_precision`, `_recall`, `_f1` and `_number` of each type or label.
+"""
 
 
-def select_metrics(names: Iterable[str]) -> Scoring:
-    """Select the scores by the label set of a model.
+def select_metrics(names: Iterable[str]) -> tuple[Scoring, tuple[str, ...]]:
+    """Return the scores for the label set of a model, and the names of the overall ones, the main one first.
 
-    Entity labels (see `mark_entities`) are scored as CGED if all their types are in `DIAGNOSES`, and as entities
-    otherwise. The labels c and i (correct, incorrect) are scored as
-    FCE. All other labels are scored word by word.
+    Labels of a tagging scheme (IOB, IOE, IOBES, BILOU, BMES) are "O", or a letter and a type. They are scored as CGED
+    if all their types are in `DIAGNOSES`, and as entities otherwise. The labels c (correct) and i (incorrect) are
+    scored as FCE. All other labels are scored word by word.
     """
     known = set(names)
-    if mark_entities(known):
-        if {name[2:] for name in known - {"O"}} <= DIAGNOSES:
-            return Scoring(diagnosis_scores, DIAGNOSIS_SCORES)
-        return Scoring(entity_scores, ENTITY_SCORES)
-    if known == {"c", "i"}:
-        return Scoring(detection_scores, DETECTION_SCORES)
-    return Scoring(word_scores, WORD_SCORES)
-
-
-def mark_entities(names: Iterable[str]) -> bool:
-    """Return True if labels follow a tagging scheme (IOB, IOE, IOBES, BILOU, BMES): "O", or a letter and a type."""
-    others = set(names) - {"O"}
-    return bool(others) and all(re.fullmatch("[BIESLUM](-.*)?", name) for name in others)
+    others = known - {"O"}
+    if others and all(re.fullmatch("[BIESLUM](-.*)?", name) for name in others):
+        is_diagnosis = {name[2:] for name in others} <= DIAGNOSES
+        return (diagnosis_scores, DIAGNOSIS_SCORES) if is_diagnosis else (entity_scores, ENTITY_SCORES)
+    return (detection_scores, DETECTION_SCORES) if known == {"c", "i"} else (word_scores, WORD_SCORES)
 
 
 def entity_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
@@ -88,9 +70,8 @@ def word_scores(predictions: Labels, references: Labels, *, each: bool = False) 
     if each:
         names = np.unique([*predicted, *true])
         table = metrics.precision_recall_fscore_support(true, predicted, labels=names, zero_division=0)
-        for name, *values in zip(names, *table, strict=True):
-            kinds = (*PRF, "number")
-            scores |= {f"{name}_{kind}": value.item() for kind, value in zip(kinds, values, strict=True)}
+        for kind, values in zip((*PRF, "number"), table, strict=True):
+            scores |= {f"{name}_{kind}": value.item() for name, value in zip(names, values, strict=True)}
     return scores
 
 
@@ -159,11 +140,11 @@ def error_detection(predictions: Labels, references: Labels, positive_label: str
         {'f0_5': 1.0, 'precision': 1.0, 'recall': 1.0}
     """
     check_lengths(predictions, references)
-    predicted, true = (
-        [label == positive_label for label in chain.from_iterable(labels)] for labels in (predictions, references)
+    found, there = (
+        [{place for place, label in enumerate(labels) if label == positive_label} for labels in rows]
+        for rows in (predictions, references)
     )
-    precision, recall, f0_5 = binary_prf(predicted, true, beta=0.5)
-    return {"f0_5": f0_5, "precision": precision, "recall": recall}
+    return set_scores(found, there, beta=0.5)
 
 
 def error_diagnosis(predictions: Labels, references: Labels) -> dict[str, float]:
@@ -194,13 +175,11 @@ def error_diagnosis(predictions: Labels, references: Labels) -> dict[str, float]
         [{entity[0] for entity in labeling.get_entities(labels)} for labels in rows]
         for rows in (predictions, references)
     )
-    kinds = sorted(set().union(*found, *there))
-    found_kinds, there_kinds = ([kind in types for types in rows for kind in kinds] for rows in (found, there))
     by_level = {
-        "detection": dict(zip(PRF, binary_prf(list(map(bool, found)), list(map(bool, there))), strict=True)),
-        "identification": dict(zip(PRF, binary_prf(found_kinds, there_kinds), strict=True)),
+        "detection": set_scores(*([{"error"} if types else set() for types in rows] for rows in (found, there))),
+        "identification": set_scores(found, there),
+        "position": _positions(predictions, references),
     }
-    by_level["position"] = _positions(predictions, references)
     alarms = [bool(types) for types, true in zip(found, there, strict=True) if not true]
     scores = {f"{level}_{name}": value for level, own in by_level.items() for name, value in own.items()}
     return scores | {"false_positive_rate": sum(alarms) / max(len(alarms), 1)}
@@ -230,10 +209,11 @@ def negation_scope(predictions: Sequence[Sequence[int]], references: Sequence[Se
     for name, rows in (("predictions", predictions), ("references", references)):
         if others := sorted(set(chain.from_iterable(rows)) - {0, 1}):
             raise ValueError(f"{name}: {others[0]} is neither 0 nor 1; mark the words in scope by 1.")
-    predicted, true = ([word == 1 for word in chain.from_iterable(rows)] for rows in (predictions, references))
-    precision, recall, f1 = binary_prf(predicted, true)
-    exact = sum(list(found) == list(wanted) for found, wanted in zip(predictions, references, strict=True))
-    return {"f1": f1, "precision": precision, "recall": recall, "scope_exact_match": exact / len(references)}
+    found, there = (
+        [{place for place, word in enumerate(row) if word == 1} for row in rows] for rows in (predictions, references)
+    )
+    exact = sum(own == true for own, true in zip(found, there, strict=True))
+    return {**set_scores(found, there), "scope_exact_match": exact / len(references)}
 
 
 def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> None:
@@ -246,25 +226,18 @@ def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Seq
             )
 
 
-def set_scores(predictions: Iterable[Set[Any]], references: Iterable[Set[Any]]) -> dict[str, float]:
-    """Return precision, recall and F1 of the members of each sentence's predicted and true set, 0 if undefined."""
+def set_scores(
+    predictions: Iterable[Set[Any]], references: Iterable[Set[Any]], *, beta: float = 1.0
+) -> dict[str, float]:
+    """Return F-beta, precision and recall of the members of each sentence's predicted and true set, 0 if undefined."""
     correct = predicted = true = 0
     for found, wanted in zip(predictions, references, strict=True):
         correct, predicted, true = correct + len(found & wanted), predicted + len(found), true + len(wanted)
     return {
-        "f1": 2 * correct / (predicted + true) if correct else 0.0,
+        f"f{beta:g}".replace(".", "_"): (1 + beta**2) * correct / (predicted + beta**2 * true) if correct else 0.0,
         "precision": correct / predicted if correct else 0.0,
         "recall": correct / true if correct else 0.0,
     }
-
-
-def binary_prf(predictions: Sequence[bool], references: Sequence[bool], beta: float = 1.0) -> tuple[float, ...]:
-    """Return precision, recall and F-beta of the class True; 0 if a denominator is 0."""
-    if not len(references):  # scikit-learn raises an error for empty inputs
-        return 0.0, 0.0, 0.0
-    pair = np.asarray(references, dtype=bool), np.asarray(predictions, dtype=bool)
-    scores = metrics.precision_recall_fscore_support(*pair, beta=beta, average="binary", zero_division=0)
-    return tuple(map(float, scores[:3]))
 
 
 def _as_iobes(*both: Labels) -> list[list[list[str]]]:

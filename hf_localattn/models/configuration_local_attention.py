@@ -97,9 +97,7 @@ class Installed:
 class BackboneField(property):
     """Property that reads and writes a field of `backbone_config`, so that both configurations agree.
 
-    Args:
-        name: Name of the field.
-        reads (*optional*): Name of the property of the outer configuration to read instead of the field.
+    With `reads` it reads that property of the outer configuration.
     """
 
     def __init__(self, name: str, reads: str = ""):

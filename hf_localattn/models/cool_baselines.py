@@ -18,12 +18,7 @@ from transformers import initialization as init
 
 from .configuration_cool import CoolConfig
 from .cool_local_encoder import LAYERS, CoolPreTrainedModel, LocalLayer
-from .modeling_cool import CoolForMaskedLM as CoolForMaskedLM
-from .modeling_cool import CoolForMultipleChoice as CoolForMultipleChoice
-from .modeling_cool import CoolForQuestionAnswering as CoolForQuestionAnswering
-from .modeling_cool import CoolForSequenceClassification as CoolForSequenceClassification
-from .modeling_cool import CoolForTokenClassification as CoolForTokenClassification
-from .modeling_cool import CoolModel as CoolModel
+from .modeling_cool import *  # noqa: F403  # hands on the models
 
 
 class DynamicConvolutionLayer(LocalLayer):
@@ -103,10 +98,7 @@ class VisualOutlookLayer(LocalLayer):
 def _written_to_target(score: nn.Module, states: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
     """Return the values (B, L, H) that the windows of all pixels write to one of their targets.
 
-    Args:
-        score: The layer that gives the scores of this target.
-        states: (B, L, H).
-        image: (B, L+K-1, H+K-1), the padded values.
+    `score` is the layer for this target, `image` (B, L+K-1, H+K-1) are the padded values.
     """
     _, length, features = states.shape
     window = image.shape[1] - length + 1

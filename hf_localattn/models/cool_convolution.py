@@ -38,9 +38,6 @@ class ConvolutionBlock(nn.Module):
 
     The paper's k x (H + 4) kernels with padding 2 are 1-d convolutions, since the four extra columns see only zeros.
     It does not name the pooling; "max" keeps the strongest match of an n-gram.
-
-    Args:
-        config: Configuration. Maps width `config.local_input_size` to `config.local_size`.
     """
 
     def __init__(self, config: CoolConfig):
@@ -65,19 +62,11 @@ class ConvolutionBlock(nn.Module):
 
 
 def adaptive_pool(features: torch.Tensor, mask: torch.Tensor | None, pooling: str, length: int) -> torch.Tensor:
-    """Pool L + e positions to L, with e >= 0, independently of padding.
+    """Pool features (B, L + e, C) to (B, L, C), with e >= 0, independently of padding.
 
     Output i of an example with n tokens pools positions floor(i (n+e) / n) .. ceil((i+1) (n+e) / n) - 1, counted from
-    its first token. Without padding these are the windows of torch's adaptive pooling.
-
-    Args:
-        features: (B, L + e, C).
-        mask: (B, L), True from the first to the last token of each example. By default all are tokens.
-        pooling: "max" or "avg".
-        length: L.
-
-    Returns:
-        Pooled features (B, L, C), with undefined values at padding.
+    its first token. Without padding these are the windows of torch's adaptive pooling. The mask (B, L) is True from
+    the first to the last token of each example. Values at padding are undefined.
     """
     extra = features.shape[1] - length
     if extra == 0:

@@ -30,11 +30,7 @@ class LocalLayer(GradientCheckpointingLayer):
 
 
 class OutlookLayer(LocalLayer):
-    """Outlook attention and linear layers, each with a residual (equations 6-13).
-
-    Args:
-        config: Configuration of the attention, with F as `config.local_size`.
-    """
+    """Outlook attention and linear layers, each with a residual (equations 6-13). F is `config.local_size`."""
 
     def __init__(self, config: CoolConfig):
         super().__init__()
@@ -76,12 +72,7 @@ LAYERS: dict[str, type[LocalLayer]] = {"outlook": OutlookLayer}
 
 
 class LocalEncoder(nn.Module):
-    """Optional convolutional block, local layers, and a projection to the output width if that differs.
-
-    Args:
-        config: Configuration. The widths of input, layers and output are `config.local_input_size`,
-            `config.local_size` and `config.local_output_size`.
-    """
+    """Optional convolutional block, local layers, and a projection to the output width if that differs."""
 
     def __init__(self, config: CoolConfig):
         super().__init__()

@@ -25,10 +25,7 @@ def masked_mean(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor
 def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None, dim: int = -1) -> torch.Tensor:
     """Apply a softmax over the elements where a mask is True. Other elements get 0, even if no element is True.
 
-    Args:
-        scores: Tensor of any shape.
-        mask: Boolean mask that is broadcastable to `scores`. By default all elements are used.
-        dim: Dimension of the softmax.
+    The mask is broadcastable to `scores`. By default all elements are used.
     """
     if mask is None:
         return scores.softmax(dim)

@@ -33,9 +33,6 @@ class Fusion(nn.Module):
 
     The paper does not define fusion. "concat" has two linear layers with GELU between them over both states; "sum"
     adds the projected local state to the global one; "gate" averages these two, by a weight that each token predicts.
-
-    Args:
-        config: Configuration. The fusion maps to the width of the encoder.
     """
 
     def __init__(self, config: CoolConfig):

@@ -75,52 +75,6 @@ class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
         """Shift labels (B, T) to the right, to get the decoder's inputs for training."""
         return self.backbone.prepare_decoder_input_ids_from_labels(labels)
 
-    def encode_source(
-        self,
-        input_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
-        **kwargs: Any,
-    ) -> LocalModelOutput:
-        """Run the backbone's encoder and the local layers.
-
-        Args:
-            input_ids: (B, L) token ids, or `None`.
-            attention_mask: (B, L), 1 for tokens and 0 for padding on the right.
-            inputs_embeds: (B, L, E) embeddings in place of `input_ids`, or `None`.
-            **kwargs: `output_attentions` and `output_hidden_states`.
-
-        Returns:
-            States (B, L, H) and the weights of the local layers.
-
-        Raises:
-            ValueError: Not exactly one of `input_ids` and `inputs_embeds` is given, or padding is on the left. In
-                compiled or exported graphs the padding is not checked.
-        """
-        check_inputs(input_ids, inputs_embeds, attention_mask)
-        mask = None if attention_mask is None else attention_mask != 0
-        if mask is not None and not torch.compiler.is_compiling() and (mask[:, 1:] & ~mask[:, :-1]).any():
-            raise ValueError(
-                "`attention_mask` has padding on the left; an encoder-decoder needs padding on the right: set "
-                "`tokenizer.padding_side = 'right'`."
-            )
-        self.resolve_output_flags(kwargs)
-        outputs = self.backbone.get_encoder()(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            inputs_embeds=inputs_embeds,
-            output_attentions=kwargs["output_attentions"],
-            output_hidden_states=kwargs["output_hidden_states"],
-            return_dict=True,
-        )
-        states, weights = self.local_encoder(outputs.last_hidden_state, mask, kwargs["output_attentions"])
-        return LocalModelOutput(
-            last_hidden_state=states,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            local_attentions=weights,
-        )
-
     @can_return_tuple
     def forward(
         self,
@@ -160,7 +114,8 @@ class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
             )
         self.resolve_output_flags(kwargs)
         if encoder_outputs is None:
-            encoder_outputs = self.encode_source(input_ids, attention_mask, inputs_embeds, **kwargs)
+            flags = {name: kwargs[name] for name in ("output_attentions", "output_hidden_states")}
+            encoder_outputs = self.get_encoder()(input_ids, attention_mask, inputs_embeds, **flags)
         elif not isinstance(encoder_outputs, dict):
             names = ("last_hidden_state", "hidden_states", "attentions")
             encoder_outputs = LocalModelOutput(**dict(zip(names, encoder_outputs, strict=False)))
@@ -209,13 +164,30 @@ class SourceEncoder:
         output_hidden_states: bool | Sequence[int] | None = None,
         return_dict: bool | None = None,
     ) -> LocalModelOutput:
-        """Run `encode_source` of the model."""
-        return self.model.encode_source(
-            input_ids,
-            attention_mask,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
+        """Return states (B, L, H) and the weights of the local layers, from ids (B, L) or embeddings (B, L, E).
+
+        Raises:
+            ValueError: Not exactly one of `input_ids` and `inputs_embeds` is given, or padding is on the left. In
+                compiled or exported graphs the padding is not checked.
+        """
+        check_inputs(input_ids, inputs_embeds, attention_mask)
+        mask = None if attention_mask is None else attention_mask != 0
+        if mask is not None and not torch.compiler.is_compiling() and (mask[:, 1:] & ~mask[:, :-1]).any():
+            raise ValueError(
+                "`attention_mask` has padding on the left; an encoder-decoder needs padding on the right: set "
+                "`tokenizer.padding_side = 'right'`."
+            )
+        flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
+        self.model.resolve_output_flags(flags)
+        outputs = self.model.backbone.get_encoder()(
+            input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **flags
+        )
+        states, weights = self.model.local_encoder(outputs.last_hidden_state, mask, flags["output_attentions"])
+        return LocalModelOutput(
+            last_hidden_state=states,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+            local_attentions=weights,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> LocalModelOutput:

@@ -14,11 +14,8 @@ import torch
 from torch import nn
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPooling
-from transformers.utils import logging
 
 from .configuration_local_attention import LocalAttentionConfig
-
-logger = logging.get_logger(__name__)
 
 
 @dataclass
@@ -57,11 +54,7 @@ class LocalModelOutput(LocalOutputs, BaseModelOutputWithPooling):
 def check_inputs(
     input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, attention_mask: torch.Tensor | None
 ) -> torch.Tensor:
-    """Return the given input, either `input_ids` (B, L) or `inputs_embeds` (B, L, E).
-
-    Raises:
-        ValueError: Both or neither is given, or the mask is not (B, L).
-    """
+    """Return the given input, `input_ids` (B, L) or `inputs_embeds` (B, L, E). Raise `ValueError` if it is unclear."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Give exactly one of `input_ids` and `inputs_embeds`.")
     states = input_ids if inputs_embeds is None else inputs_embeds

@@ -13,6 +13,7 @@ from transformers.utils import can_return_tuple, logging
 from .configuration_oa_xlnet import OaXLNetConfig
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .oa_attention import OrthogonalAttentionBlock, query_positions
+from .oa_interaction import HeadwiseLinear, initialize
 from .task_heads import (
     MaskedLMHead,
     MultipleChoiceHead,
@@ -36,7 +37,9 @@ class OaXLNetPreTrainedModel(LocalAttentionPreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if isinstance(module, OrthogonalAttentionBlock):
-            module.initialize()
+            for layer in module.modules():
+                if isinstance(layer, nn.Linear | HeadwiseLinear):
+                    initialize(layer)
 
 
 class OaXLNetModel(OaXLNetPreTrainedModel):

@@ -28,11 +28,10 @@ from transformers.utils import can_return_tuple
 from .configuration_sla_bert import GATED, STRUCTURE, SlaBertConfig
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .sla_attention import LocalGate
-from .sla_masks import MaskTables, limited_rows, shifted_heads, syntax_tables, window_tables
+from .sla_masks import limited_rows, shifted_heads, syntax_tables, window_tables
 from .sla_row_blocks import is_split
 from .sla_self_attention import (
     LocalAttentionRecord,
-    add_gates,
     check_implementation,
     is_in_kernel,
     localize,
@@ -53,11 +52,7 @@ BASELINES: dict[str, Callable[[PreTrainedModel, SlaBertConfig], Any]] = {}
 
 
 class BackboneHead(nn.Module):
-    """Classification head of transformers' task class for sequences or choices.
-
-    Args:
-        stock: Model with the head, from `build_reference_head`.
-    """
+    """Classification head of a model of transformers for sequences or choices, from `build_reference_head`."""
 
     def __init__(self, stock: PreTrainedModel):
         super().__init__()
@@ -67,10 +62,7 @@ class BackboneHead(nn.Module):
                 self.add_module("head" if name == "classifier" else name, module)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Map features (B, H) to logits (B, num_labels).
-
-        Features come from the pooler if the class has one, else from the first token.
-        """
+        """Map features (B, H) of the pooler, or of the first token without one, to logits (B, num_labels)."""
         parts: dict[str, Any] = dict(self.named_children())
         tokens = features.unsqueeze(1)  # some heads select the first token themselves
         if "sequence_summary" in parts:  # ELECTRA's multiple choice head
@@ -160,7 +152,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         if kind in GATED:
             chosen = [attentions[layer] for layer in config.sla_layer_indices]
             localize(chosen)
-            add_gates(chosen, config.backbone_config.hidden_size)
+            for attention in chosen:
+                attention.gate = LocalGate(config.backbone_config.hidden_size)
         # The layers or the supervision of a baseline.
         self.syntax_layer = None if kind in (*GATED, "none") else BASELINES[kind](self.backbone, config)
         self.post_init()
@@ -225,9 +218,6 @@ class SlaBertModel(SlaBertPreTrainedModel):
 
         Code that does not know these inputs, such as transformers' pipelines, pads them with 0. After such padding on
         the left, heads are shifted.
-
-        Raises:
-            ValueError: If a required input is missing, or an input has an invalid shape.
         """
         needed, kind = self.config.required_inputs, self.config.local_attention
         for name, value in structure.items():
@@ -252,35 +242,28 @@ class SlaBertModel(SlaBertPreTrainedModel):
         self, states: torch.Tensor, tokens: torch.Tensor | None, wants_attentions: bool, **structure: torch.Tensor
     ) -> dict[str, Any]:
         """Return the masks of gated layers: whole ones, or those of attention in a kernel or by blocks of rows."""
-        config, tables = self.backbone.config, self.mask_tables(**structure)
-        rows = limited_rows(tables.rows, tokens)
-        masks: dict[str, Any] = {}
-        if not wants_attentions and is_in_kernel(self.backbone, tables):
-            masks["local_mask"], pads = tables.without_padding(tokens), tokens
-        elif not wants_attentions and is_split(states, config._attn_implementation):
-            masks["local_mask"], pads = rows, None if tokens is None or tokens.all() else tokens
-        else:
-            return {"local_mask": self.prepared(rows(slice(None)))}
-        # One row for all queries. The backbone would build all rows.
-        if pads is not None:
-            masks["layer_mask"] = self.prepared(pads.unsqueeze(1))
-        return masks
-
-    def prepared(self, allowed: torch.Tensor) -> Any:
-        """Convert a boolean mask to the form that the backbone's attention implementation needs."""
-        return prepared_mask(allowed, self.backbone.config, self.backbone.dtype)
-
-    def mask_tables(self, **structure: torch.Tensor) -> MaskTables:
-        """Return the tables of the local mask of "syntax" or "window" from inputs (B, L)."""
-        config = self.config
+        config, backbone = self.config, self.backbone
         if config.local_attention == "window":
-            return window_tables(**structure, window_size=config.window_size)
-        return syntax_tables(
-            **structure,
-            threshold=config.syntax_threshold,
-            neighbor_window=config.neighbor_window,
-            connect_roots=config.connect_roots,
-        )
+            tables = window_tables(**structure, window_size=config.window_size)
+        else:
+            tables = syntax_tables(
+                **structure,
+                threshold=config.syntax_threshold,
+                neighbor_window=config.neighbor_window,
+                connect_roots=config.connect_roots,
+            )
+        rows = limited_rows(tables.rows, tokens)
+        local: Any
+        if not wants_attentions and is_in_kernel(backbone, tables):
+            local, pads = tables.without_padding(tokens), tokens
+        elif not wants_attentions and is_split(states, backbone.config._attn_implementation):
+            local, pads = rows, None if tokens is None or tokens.all() else tokens
+        else:
+            return {"local_mask": prepared_mask(rows(slice(None)), backbone.config, backbone.dtype)}
+        if pads is None:
+            return {"local_mask": local}
+        # One row for all queries. The backbone would build all rows.
+        return {"local_mask": local, "layer_mask": prepared_mask(pads[:, None], backbone.config, backbone.dtype)}
 
 
 SlaBertPreTrainedModel.base_model_class = SlaBertModel

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from typing import Any
 
 import torch
@@ -39,17 +40,11 @@ MARKER_ROOM = 8
 
 @dataclass(frozen=True)
 class FoundCue:
-    """A cue that was predicted.
+    """A cue that was predicted."""
 
-    Attributes:
-        kind: One of `CUE_KINDS`.
-        type: One of `CUE_TYPES`.
-        words: Indices of its words in the sentence.
-    """
-
-    kind: str
-    type: str
-    words: tuple[int, ...]
+    kind: str  # one of `CUE_KINDS`
+    type: str  # one of `CUE_TYPES`
+    words: tuple[int, ...]  # their indices in the sentence
 
 
 def group_cues(labels: Sequence[str]) -> list[FoundCue]:
@@ -58,44 +53,29 @@ def group_cues(labels: Sequence[str]) -> list[FoundCue]:
     A word with the label of an affix or a single word is a cue. Adjacent words of a `multi` label are one cue (`no
     longer`). Isolated words of a `multi` label are parts of one cue (`neither ... nor`), or a single word if there is
     only one.
-
-    Example:
-        >>> multi = "negation:multi"
-        >>> [cue.words for cue in group_cues(["O", multi, "O", multi, "O", "negation:affix"])]
-        [(1, 3), (5,)]
     """
     cues, isolated = [], dict[str, list[int]]()
-    start = 0
-    while start < len(labels):
-        kind, _, cue_type = labels[start].partition(":")
-        end = start + 1
-        if labels[start] in CUE_LABELS:
-            while cue_type == "multi" and end < len(labels) and labels[end] == labels[start]:
-                end += 1
-            if cue_type == "multi" and end == start + 1:
-                isolated.setdefault(kind, []).append(start)
-            else:
-                cues.append(FoundCue(kind, cue_type, tuple(range(start, end))))
-        start = end
-    cues += [FoundCue(kind, "multi" if len(words) > 1 else "single", tuple(words)) for kind, words in isolated.items()]
+    for label, run in groupby(range(len(labels)), key=labels.__getitem__):
+        kind, _, cue_type = label.partition(":")
+        words = tuple(run)
+        if cue_type == "multi" and len(words) > 1:
+            cues.append(FoundCue(kind, cue_type, words))
+        elif cue_type == "multi":
+            isolated.setdefault(kind, []).extend(words)
+        elif label in CUE_LABELS:
+            cues += [FoundCue(kind, cue_type, (word,)) for word in words]
+    cues += [FoundCue(kind, "multi" if len(own) > 1 else "single", tuple(own)) for kind, own in isolated.items()]
     return sorted(cues, key=lambda cue: cue.words)
 
 
 @dataclass(frozen=True)
-class Scope:
-    """The scope of a cue."""
-
-    words: list[bool]  # True for each word in scope
-    score: float  # mean probability of the words' labels
-
-
-@dataclass(frozen=True)
 class Finding:
-    """A cue that was found, with its scope."""
+    """A cue that was found, with its scope. Scores are mean probabilities of the words' labels."""
 
     cue: FoundCue
-    score: float  # mean probability of the labels of its words
-    scope: Scope
+    score: float
+    scope: list[bool]  # True for each word in scope
+    scope_score: float
 
 
 class NegationFinder:
@@ -152,36 +132,37 @@ class NegationFinder:
         """Return the cues of each sentence and their scopes. Batches have at most `len(sentences)` inputs."""
         cues = self.find_cues(sentences)
         queries = [(words, cue) for words, own in zip(sentences, cues, strict=True) for cue, _ in own]
-        scopes: list[Scope] = []
-        for start in range(0, len(queries), max(len(sentences), 1)):
-            batch = queries[start : start + len(sentences)]
-            scopes += self.find_scopes([words for words, _ in batch], [cue for _, cue in batch])
-        remaining = iter(scopes)
-        return [[Finding(cue, score, next(remaining)) for cue, score in own] for own in cues]
+        batches = (queries[start : start + len(sentences)] for start in range(0, len(queries), len(sentences) or 1))
+        scopes = chain.from_iterable(self.find_scopes(*zip(*batch, strict=True)) for batch in batches)
+        return [[Finding(cue, score, *next(scopes)) for cue, score in own] for own in cues]
 
     def find_cues(self, sentences: Sequence[Sequence[str]]) -> list[list[tuple[FoundCue, float]]]:
-        """Return the cues of each sentence, each with the mean probability of its words' labels."""
+        """Return the cues of each sentence, each with its score."""
         known = [words for words in sentences if words]
         if known and len(self.cue_names) < 2:
             raise ValueError(f"{type(self.model).__name__} finds no cues: mark the cue in the text with {CUE_MARKER}.")
-        unmarked = [[0] * len(words) for words in known]
-        found = []
-        for probabilities, seen in self._label(self.cue_names, known, unmarked, [None] * len(known)):
-            values, best = probabilities.max(dim=-1)
-            labels = [self.cue_names[i] if is_seen else OUTSIDE for i, is_seen in zip(best, seen, strict=True)]
-            found.append([(cue, float(values[list(cue.words)].mean())) for cue in group_cues(labels)])
-        remaining = iter(found)
-        return [next(remaining) if words else [] for words in sentences]
+        labeled = self._label(self.cue_names, known, [[0] * len(words) for words in known], [None] * len(known))
+        found: list[list[tuple[FoundCue, float]]] = []
+        for words in sentences:
+            found.append([])
+            if words:
+                probabilities, seen = next(labeled)
+                values, best = probabilities.max(dim=-1)
+                labels = [self.cue_names[i] if is_seen else OUTSIDE for i, is_seen in zip(best, seen, strict=True)]
+                found[-1] += [(cue, float(values[list(cue.words)].mean())) for cue in group_cues(labels)]
+        return found
 
-    def find_scopes(self, sentences: Sequence[Sequence[str]], cues: Sequence[FoundCue]) -> list[Scope]:
-        """Return the scope of one cue of each sentence."""
+    def find_scopes(
+        self, sentences: Sequence[Sequence[str]], cues: Sequence[FoundCue]
+    ) -> list[tuple[list[bool], float]]:
+        """Return the scope of one cue of each sentence, with its score."""
         marked = [[int(i in cue.words) for i in range(len(words))] for words, cue in zip(sentences, cues, strict=True)]
         types = [cue.type for cue in cues]
         scopes = []
         for probabilities, seen in self._label(SCOPE_LABELS, sentences, marked, types):
             values, best = probabilities.max(dim=-1)
             score = float(values[seen].mean()) if seen.any() else 0.0
-            scopes.append(Scope(((best == 1) & seen).tolist(), score))
+            scopes.append((((best == 1) & seen).tolist(), score))
         return scopes
 
     def _label(
@@ -229,16 +210,9 @@ def encode_marked(
 ) -> tuple[BatchEncoding, list[list[int]]]:
     """Tokenize sentences with a marker before each word of their cues.
 
-    Args:
-        tokenizer: A fast tokenizer with cue markers.
-        sentences: Words of each sentence.
-        cues: For each sentence a list with 1 for each word of the cue and 0 for other words. A list of zeros asks for
-            the cues of the sentence.
-        cue_types: Type of each sentence's cue, which only tokenizers with typed markers use; None if unknown.
-        **kwargs: Arguments of the tokenizer.
-
-    Returns:
-        The encoding, and for each sentence the index of each token's word, counted without markers, or `NO_WORD`.
+    `cues` has 1 for each word of a sentence's cue and 0 for other words; all zeros ask for the cues of the sentence.
+    Only tokenizers with typed markers use `cue_types`. Returns the encoding, and for each sentence the index of each
+    token's word, counted without markers, or `NO_WORD`.
     """
     has_types = hasattr(tokenizer, "cue_marker")
     marked = [
@@ -254,15 +228,9 @@ def encode_marked(
 
 
 def word_logits(logits: torch.Tensor, word_numbers: Sequence[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the mean of the logits over each word's tokens.
+    """Return the mean logits (words, labels) of each word's tokens, and a mask (words,) of the words with a token.
 
-    Args:
-        logits: (>= tokens, labels); rows after the last token are ignored.
-        word_numbers: Word index of each token, or `NO_WORD`.
-        length: Number of words of the sentence.
-
-    Returns:
-        Logits (words, labels), 0 for words without a token; and a boolean mask (words,) of the words with a token.
+    `logits` are (>= tokens, labels). `word_numbers` are those of `encode_marked`, `length` is the number of words.
     """
     numbers = torch.as_tensor(word_numbers, dtype=torch.long)
     tokens = (numbers != NO_WORD).nonzero()[:, 0]

@@ -8,6 +8,8 @@ Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k t
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -16,14 +18,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_oa_xlnet import BIDIRECTIONAL, OaXLNetConfig
 from .masking import argsort_mask_first, ensure_nonempty_mask, masked_softmax
-from .oa_interaction import (
-    ContextualQueryVectors,
-    HeadwiseLinear,
-    PairInteraction,
-    PairMaps,
-    QueryVectors,
-    initialize,
-)
+from .oa_interaction import ContextualQueryVectors, PairInteraction, PairMaps, QueryVectors
 
 
 class OrthogonalAttention(nn.Module):
@@ -57,17 +52,10 @@ class OrthogonalAttention(nn.Module):
         query_mask: torch.Tensor | None = None,
         output_attentions: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Compute the attention of context tokens to query tokens.
+        """Compute the attention Z (B, M, D) of context tokens (B, M, D) to query tokens (B, N, D).
 
-        Args:
-            context: (B, M, D).
-            query: (B, N, D).
-            context_mask: (B, M), True at tokens and False at padding. By default all are tokens.
-            query_mask: (B, N), True at tokens and False at padding. By default all are tokens.
-            output_attentions: Return the weights, too.
-
-        Returns:
-            Z (B, M, D), and the weights before dropout (B, k, M, N) or `None`. Rows without query tokens get zeros.
+        The masks (B, M) and (B, N) are True at tokens and False at padding. With `output_attentions` the weights
+        before dropout (B, k, M, N) are returned, too. Rows without query tokens get zeros.
         """
         keys, values = self.interaction(context, query)
         if self.is_bidirectional:
@@ -80,9 +68,13 @@ class OrthogonalAttention(nn.Module):
         if self.chunk_size is None:
             mixed, weights = self._attend(vectors, query_mask, keys, values)
         else:
-            both = (keys, values or keys)
-            chunks = zip(*(pairs.features.split(self.chunk_size, dim=-1) for pairs in both), strict=True)
-            parts = [self._recomputed(vectors, query_mask, keys, values, *features) for features in chunks]
+            recomputed = partial(checkpoint, self._attend, use_reentrant=False)
+            attend = recomputed if torch.is_grad_enabled() else self._attend
+            parts = []
+            both = (one.features.split(self.chunk_size, dim=-1) for one in (keys, values or keys))
+            for of_keys, of_values in zip(*both, strict=True):
+                some = keys._replace(features=of_keys), values and values._replace(features=of_values)
+                parts.append(attend(vectors, query_mask, *some))
             mixed, weights = (torch.cat(one, dim=-1) for one in zip(*parts, strict=True))
         mixed = self.output(mixed.permute(0, 3, 1, 2).flatten(-2))
         return mixed, weights.transpose(-1, -2) if output_attentions else None
@@ -97,22 +89,6 @@ class OrthogonalAttention(nn.Module):
         dropped = functional.dropout(weights, self.dropout, self.training)
         value = key if values is None else values.vectors()
         return (value * dropped.unsqueeze(-2)).sum(2), weights
-
-    def _recomputed(
-        self,
-        vectors: torch.Tensor,
-        query_mask: torch.Tensor | None,
-        keys: PairMaps,
-        values: PairMaps | None,
-        key_features: torch.Tensor,
-        value_features: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run `_attend` for a chunk of context tokens, whose keys and values are recomputed in backward."""
-        keys = keys._replace(features=key_features)
-        values = values and values._replace(features=value_features)
-        if not torch.is_grad_enabled():
-            return self._attend(vectors, query_mask, keys, values)
-        return checkpoint(self._attend, vectors, query_mask, keys, values, use_reentrant=False)
 
 
 class SelfAttention(nn.Module):
@@ -155,12 +131,6 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
         self.output = nn.Linear(intermediate_size, size, bias=False)
         self.output_norm = nn.LayerNorm(size)
 
-    def initialize(self) -> None:
-        """Initialize all layers. Called by `_init_weights`."""
-        for layer in self.modules():
-            if isinstance(layer, nn.Linear | HeadwiseLinear):
-                initialize(layer)
-
     def forward(
         self,
         context: torch.Tensor,
@@ -177,14 +147,10 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
 
 
 def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the positions of the query tokens in a batch, padded to the same number.
+    """Return the positions (B, N) of the query tokens, True in a mask (B, L), and a mask (B, N), False at padding.
 
-    Args:
-        query_mask: (B, L), True at query tokens.
-
-    Returns:
-        Positions (B, N) in text order and a mask (B, N), False at padding. N is the largest number of query tokens in
-        a row, and at least 1. N is L in compiled models, as sizes cannot depend on data there.
+    Positions are in text order. N is the largest number of query tokens in a row, and at least 1. N is L in compiled
+    models, since sizes cannot depend on data there.
     """
     order = argsort_mask_first(query_mask)
     if torch.compiler.is_exporting() or not torch.compiler.is_compiling():

@@ -94,14 +94,9 @@ class ElementwiseTrunk(nn.Module):
         return head_features(context, self.context, self.num_heads)
 
     def pair_maps(self, query: torch.Tensor, last: LastLinear) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the linear map of each query token from context features to outputs of alpha's last layer.
+        """Return the linear map of each query token (B, N, D) from context features to outputs of alpha's last layer.
 
-        Args:
-            query: (B, N, D).
-            last: The last layer of alpha.
-
-        Returns:
-            Weights (B, k, N, d, d), as [..., out, in], and biases (B, k, N, d).
+        The maps have weights (B, k, N, d, d), as [..., out, in], and biases (B, k, N, d).
         """
         weight, bias = last()
         features = self.query(query).relu().unflatten(-1, (self.num_heads, 1, -1)).transpose(1, 2)
@@ -172,13 +167,8 @@ class PairInteraction(nn.Module):
 class DotAttention(nn.Module):
     """PyTorch-NLP's "dot" attention for each head, which summarizes the context for each query token.
 
-    The summary is `tanh(W [mix; q])` with W without bias. `mix` is the mean of the context features, weighted by the
-    softmax of their unscaled dot products with q.
-
-    Args:
-        num_heads: Number of heads k.
-        head_size: Width d of a head.
-        plain: Return `mix` without the output layer.
+    The summary is `tanh(W [mix; q])` with W without bias; or `mix`, if it is `plain`. `mix` is the mean of the context
+    features, weighted by the softmax of their unscaled dot products with q.
     """
 
     def __init__(self, num_heads: int, head_size: int, plain: bool):

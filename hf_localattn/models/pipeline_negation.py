@@ -15,6 +15,7 @@ from .cue_markers import ANY_MARKER
 from .negation_finder import Finding, FoundCue, NegationFinder
 
 Offsets = tuple[int, int]
+"""Characters [start, end) of a text."""
 
 BATCH = 128
 """Sentences whose cues are found together. Forward passes have fewer, of like lengths."""
@@ -49,18 +50,12 @@ _PREFIX = re.compile(r"(?P<affix>non|un|in|im|il|ir|dis|a)-?\w\w", re.IGNORECASE
 
 @dataclass(frozen=True)
 class Piece:
-    """A sentence, or a part of a sentence that is too long for the model.
-
-    Attributes:
-        offsets: characters [start, end) of each word in the text.
-        sentence: characters of the whole sentence.
-        cue: the cue that the text marks; None if the cues are to be found.
-    """
+    """A sentence, or a part of a sentence that is too long for the model."""
 
     words: list[str]
     offsets: list[Offsets]
-    sentence: Offsets
-    cue: FoundCue | None = None
+    sentence: Offsets  # the whole sentence
+    cue: FoundCue | None = None  # the cue that the text marks; None if the cues are to be found
 
 
 class NegationPipeline(ChunkPipeline):
@@ -180,7 +175,7 @@ class NegationPipeline(ChunkPipeline):
         marked = [(piece.words, piece.cue) for piece in pieces if piece.cue is not None]
         found = iter(self.finder.find([piece.words for piece in free]))
         scopes = iter(self.finder.find_scopes(*map(list, zip(*marked, strict=True))) if marked else ())
-        results = [next(found) if piece.cue is None else [Finding(piece.cue, 1.0, next(scopes))] for piece in pieces]
+        results = [next(found) if piece.cue is None else [Finding(piece.cue, 1.0, *next(scopes))] for piece in pieces]
         return {**inputs, "found": results if batched else results[0]}
 
     def postprocess(self, outputs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -189,10 +184,9 @@ class NegationPipeline(ChunkPipeline):
 
 
 def _describe(text: str, piece: Piece, found: Finding) -> dict[str, Any]:
-    """Return one result."""
     cue = found.cue
     parts = [piece.offsets[word] for word in cue.words]
-    inside = [offsets for offsets, is_inside in zip(piece.offsets, found.scope.words, strict=True) if is_inside]
+    inside = [offsets for offsets, is_inside in zip(piece.offsets, found.scope, strict=True) if is_inside]
     if cue.type == "affix":
         (start, end), (word,) = affix_offsets(piece.words[cue.words[0]]), parts
         parts = [(word[0] + start, word[0] + end)]
@@ -205,7 +199,7 @@ def _describe(text: str, piece: Piece, found: Finding) -> dict[str, Any]:
         "type": cue.type,
         "score": found.score,
         "scope": [_span(text, *span) for span in join_over_blanks(text, inside)],
-        "scope_score": found.scope.score,
+        "scope_score": found.scope_score,
         "sentence": dict(zip(("start", "end"), piece.sentence, strict=True)),
     }
 
@@ -215,12 +209,7 @@ def _span(text: str, start: int, end: int) -> dict[str, Any]:
 
 
 def affix_offsets(word: str) -> Offsets:
-    """Return the characters [start, end) of the negative affix of an English word, or the whole word if it has none.
-
-    Example:
-        >>> affix_offsets("careless"), affix_offsets("unhappy")
-        ((4, 8), (0, 2))
-    """
+    """Return the offsets of the negative affix of an English word, or those of the whole word if it has none."""
     match = _LESS.search(word) or _PREFIX.match(word)
     return match.span("affix") if match else (0, len(word))
 
@@ -228,14 +217,7 @@ def affix_offsets(word: str) -> Offsets:
 def split_sentences(text: str, lines: bool = False) -> list[Offsets]:
     """Return the characters [start, end) of each sentence, without the white space around it.
 
-    Args:
-        text: Raw text.
-        lines (bool, *optional*, defaults to False): If True, a sentence also ends at each line break.
-
-    Example:
-        >>> text = "Dr. Moran saw no one. He left."
-        >>> [text[start:end] for start, end in split_sentences(text)]
-        ['Dr. Moran saw no one.', 'He left.']
+    With `lines` a sentence also ends at each line break.
     """
     ends = {match.end() for match in _END.finditer(text) if not _is_abbreviation(text, match)}
     if lines:

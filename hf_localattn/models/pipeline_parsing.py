@@ -18,10 +18,6 @@ class ParsingPipeline(Pipeline):
     """Base class of pipelines that parse their inputs in batches of `batch_size`, as they are read.
 
     Results are those of the stock pipeline, which is built instead if the tokenizer does not parse.
-
-    Raises:
-        ImportError: spaCy is not installed.
-        OSError: the tokenizer's spaCy pipeline is not installed.
     """
 
     stock: ClassVar[type[Pipeline]]
@@ -71,9 +67,7 @@ def parsed_rows(inputs: Iterable[Any], batch_size: int, parse: Callable[[list[An
 def texts_of(row: Any, split: bool) -> list[str | tuple[str, ...]]:
     """Return the texts of one input: strings or, with `split`, tuples of words. Other inputs have none.
 
-    Args:
-        row: a text, a list of words, `{"text": ..., "text_pair": ...}`, or `[[text, text_pair]]`.
-        split: True if texts are lists of words.
+    An input is a text, a list of words, `{"text": ..., "text_pair": ...}`, or `[[text, text_pair]]`.
     """
     if isinstance(row, Mapping):
         parts = [row.get("text"), row.get("text_pair")]

@@ -24,18 +24,10 @@ USUAL_LENGTH, USUAL_STRIDE = 384, 128
 MIN_NEW_TOKENS = 16
 """Fewest new tokens of a window: a very long question would split a passage into hundreds of windows."""
 
-OF_WINDOWS, OF_ANSWERS = 0, 1
-SETTINGS: dict[str, tuple[int, int | None]] = {
-    "padding": (OF_WINDOWS, None),
-    "doc_stride": (OF_WINDOWS, 0),
-    "max_seq_len": (OF_WINDOWS, 1),
-    "max_question_len": (OF_WINDOWS, 1),
-    "top_k": (OF_ANSWERS, 1),
-    "max_answer_len": (OF_ANSWERS, 1),
-    "handle_impossible_answer": (OF_ANSWERS, None),
-    "align_to_words": (OF_ANSWERS, None),
-}
-"""Settings of a call: the step that takes each, and its smallest value."""
+LEAST = {"doc_stride": 0, "max_seq_len": 1, "max_question_len": 1, "top_k": 1, "max_answer_len": 1}
+"""Smallest values of the settings that are numbers."""
+
+SETTINGS = (*LEAST, "padding", "handle_impossible_answer", "align_to_words")
 
 Offsets = tuple[int, int] | None
 """Characters [start, end) of a token in the passage, None outside of it."""
@@ -130,16 +122,13 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         local_files_only: bool | None = None,  # `pipeline(...)` passes it on
         **settings: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        groups: tuple[dict[str, Any], ...] = ({}, {})
-        for name, value in settings.items():
+        given = {name: value for name, value in settings.items() if value is not None}
+        for name, value in given.items():
             if name not in SETTINGS:
                 raise TypeError(f"{name!r} is not a setting of this pipeline; it has {', '.join(SETTINGS)}.")
-            group, least = SETTINGS[name]
-            if value is not None:
-                if least is not None and (not isinstance(value, int) or value < least):
-                    raise ValueError(f"`{name}` is {value!r}; it must be a whole number of at least {least}.")
-                groups[group][name] = value
-        return groups[0], {}, groups[1]
+            if name in LEAST and (not isinstance(value, int) or value < LEAST[name]):
+                raise ValueError(f"`{name}` is {value!r}; it must be a whole number of at least {LEAST[name]}.")
+        return given, {}, given
 
     def preprocess(
         self,
@@ -148,6 +137,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         doc_stride: int | None = None,
         max_question_len: int = 64,
         max_seq_len: int | None = None,
+        **of_answers: Any,
     ) -> Iterator[dict[str, Any]]:
         """Yield the windows of a question and its context."""
         question, context = read_example(example).values()
@@ -197,6 +187,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         max_answer_len: int = 15,
         handle_impossible_answer: bool = False,
         align_to_words: bool = True,
+        **of_windows: Any,
     ) -> dict[str, Any] | list[dict[str, Any]]:
         """Return the best answers by the logits of all windows of a passage."""
         answers: dict[str, dict[str, Any]] = {}
@@ -244,6 +235,9 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
     """Return the inputs of a call as a list of checked examples, or as a generator or data set."""
     if inputs and (question is not None or context is not None):
         raise ValueError("Give examples, or `question=` and `context=`, but not both.")
+    if len(inputs) == 2 and all(isinstance(text, str) for text in inputs):
+        question, context = inputs
+        inputs = ()
     if not inputs:
         if question is None or context is None:
             raise ValueError("Give `question=` and `context=`, or a mapping with both.")
@@ -254,8 +248,6 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
         if len(questions) != len(contexts):
             raise ValueError(f"{len(questions)} questions, but {len(contexts)} contexts: give as many, or one.")
         return [_checked(*pair, f" {number}") for number, pair in enumerate(zip(questions, contexts, strict=True))]
-    if len(inputs) == 2 and all(isinstance(text, str) for text in inputs):
-        return [_checked(*inputs)]
     given = inputs[0] if len(inputs) == 1 else inputs
     if isinstance(given, torch.utils.data.Dataset):
         return given
@@ -288,16 +280,7 @@ def encode_windows(
     doc_stride: int,
     padding: bool | str = False,
 ) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
-    """Return the model inputs of all windows, their row indices, and the offsets of their tokens in the passage.
-
-    Args:
-        questions: one question for each row.
-        contexts: one passage for each row.
-        tokenizer: a fast tokenizer.
-        max_length: length of a window with question, passage and special tokens.
-        doc_stride: tokens by which neighboring windows overlap.
-        padding: as in calls of the tokenizer.
-    """
+    """Return the inputs of all windows of `max_length` tokens, their rows, and the tokens' offsets in the passage."""
     is_first = question_is_first(tokenizer)
     encoded = tokenizer(
         *map(list, (questions, contexts) if is_first else (contexts, questions)),
@@ -309,15 +292,10 @@ def encode_windows(
         padding=padding,
     )
     row_of = encoded.pop("overflow_to_sample_mapping")
-    all_offsets = encoded.pop("offset_mapping")
-    context_id = 1 if is_first else 0
-    offsets = [
-        [
-            tuple(offset) if sequence == context_id else None
-            for offset, sequence in zip(window_offsets, encoded.sequence_ids(window), strict=True)
-        ]
-        for window, window_offsets in enumerate(all_offsets)
-    ]
+    offsets = []
+    for window, of_all in enumerate(encoded.pop("offset_mapping")):
+        tokens = zip(of_all, encoded.sequence_ids(window), strict=True)
+        offsets.append([tuple(offset) if sequence == int(is_first) else None for offset, sequence in tokens])
     return encoded, row_of, offsets
 
 
@@ -334,12 +312,8 @@ def cut_question(question: str, tokenizer: PreTrainedTokenizerBase, length: int)
     offsets = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False).offset_mapping
     if len(offsets) <= length:
         return question, len(offsets)
-    logger.warning(
-        "A question of %d tokens is cut to %d, the room that the settings leave: %.60s...",
-        len(offsets),
-        length,
-        question,
-    )
+    cut = "A question of %d tokens is cut to %d, the room that the settings leave: %.60s..."
+    logger.warning(cut, len(offsets), length, question)
     return question[: offsets[length - 1][1]], length
 
 
@@ -348,26 +322,18 @@ def no_answer_position(encoded: BatchEncoding, window: int, tokenizer: PreTraine
 
     The beginning-of-text token is used if the tokenizer has no classification token.
     """
-    special = [i for i, sequence in enumerate(encoded.sequence_ids(window)) if sequence is None]
-    ids = encoded["input_ids"][window]
-    for token in (tokenizer.cls_token_id, tokenizer.bos_token_id):
-        for position in special:
-            if token is not None and ids[position] == token:
-                return position
-    return None
+    tokens = list(enumerate(zip(encoded["input_ids"][window], encoded.sequence_ids(window), strict=True)))
+    first = {token: position for position, (token, sequence) in reversed(tokens) if sequence is None}
+    return first.get(tokenizer.cls_token_id, first.get(tokenizer.bos_token_id))
 
 
 def possible_spans(
     starts: torch.Tensor, ends: torch.Tensor, inside: torch.Tensor, max_tokens: int, most: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first and the last tokens (P,) of the spans inside a passage that are not too long.
+    """Return the first and the last tokens (P,) of the spans inside a passage that have at most `max_tokens` tokens.
 
-    Args:
-        starts: (L,), logits of the first token.
-        ends: (L,), logits of the last token.
-        inside: (L,), true at the tokens of the passage.
-        max_tokens: tokens of the longest span.
-        most: number of best first and of best last tokens that are combined; all if None.
+    `starts` and `ends` (L,) are logits, `inside` (L,) is true in the passage. The `most` best first and best last
+    tokens are combined, by default all.
     """
     tokens = inside.nonzero().flatten()
     first = tokens[starts[tokens].argsort(descending=True, stable=True)[:most]]
@@ -380,13 +346,9 @@ def possible_spans(
 def span_probabilities(
     starts: torch.Tensor, ends: torch.Tensor, inside: torch.Tensor, no_answer: int | None
 ) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """Return the probabilities (L,) of first and of last tokens, and the probability of "no answer".
+    """Return the probabilities (L,) of first and of last tokens, and that of "no answer", from logits (L,).
 
-    Args:
-        starts: (L,), logits of the first token.
-        ends: (L,), logits of the last token.
-        inside: (L,), true at the tokens of the passage.
-        no_answer: position of the token that stands for "no answer". The softmax includes this token.
+    The softmax is over the tokens `inside` the passage, and the one that stands for "no answer".
     """
     competing = inside.clone()
     if no_answer is not None:

@@ -22,13 +22,7 @@ INITIAL_THRESHOLD = 0.1
 
 
 class PooledAttention(nn.Module):
-    """Base class of both attentions: the sum of a feed-forward network over the maximum and over the mean.
-
-    Args:
-        size: Input and output width of the network (equation 1).
-        hidden_size: Width between its two layers.
-        bias: Add a bias to the second layer.
-    """
+    """Base class of both attentions: the sum of a feed-forward network over the maximum and the mean (equation 1)."""
 
     def __init__(self, size: int, hidden_size: int, bias: bool = True):
         super().__init__()

@@ -15,13 +15,8 @@ from torch.nn import functional
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .masking import ensure_nonempty_mask, masked_softmax
+from .modeling_sam_roberta import *  # noqa: F403  # hands on the models
 from .modeling_sam_roberta import POOLINGS
-from .modeling_sam_roberta import SamRobertaForMaskedLM as SamRobertaForMaskedLM
-from .modeling_sam_roberta import SamRobertaForMultipleChoice as SamRobertaForMultipleChoice
-from .modeling_sam_roberta import SamRobertaForQuestionAnswering as SamRobertaForQuestionAnswering
-from .modeling_sam_roberta import SamRobertaForSequenceClassification as SamRobertaForSequenceClassification
-from .modeling_sam_roberta import SamRobertaForTokenClassification as SamRobertaForTokenClassification
-from .modeling_sam_roberta import SamRobertaModel as SamRobertaModel
 
 SCORE_SCALE = 5.0
 """Bound c of DiSAN's scores, which are in -c .. c (the authors' value)."""
@@ -32,9 +27,6 @@ class RecurrentAttention(nn.Module):
 
     Source: Attention-Based Bidirectional Long Short-Term Memory Networks for Relation Classification (Zhou et al.,
     2016), equations 9-12.
-
-    Args:
-        size: Width D of the states.
     """
 
     def __init__(self, size: int):
@@ -58,12 +50,7 @@ class DirectionalBlock(GradientCheckpointingLayer):
     Without such tokens s_j is 0. Time and memory are linear in F and quadratic in the length.
 
     Source: DiSAN: Directional Self-Attention Network for RNN/CNN-Free Language Understanding (Shen et al., 2018), its
-    section on directional self-attention.
-
-    Args:
-        size: Input width D.
-        hidden_size: Output width F.
-        looks_back: Attend to earlier tokens (the paper's forward mask), else to later ones.
+    section on directional self-attention. `looks_back` is the paper's forward mask, to earlier tokens.
     """
 
     def __init__(self, size: int, hidden_size: int, looks_back: bool):
@@ -100,10 +87,6 @@ class DiSAN(nn.Module):
 
     Source: Shen et al. (2018), their network for sentences with the settings of their experiments (ELU, c = 5,
     F = 300), but without dropout inside: dropout comes before the classifier, as in sequential attention.
-
-    Args:
-        size: Input width D.
-        hidden_size: Width F of one direction.
     """
 
     def __init__(self, size: int, hidden_size: int = 300):

@@ -17,15 +17,9 @@ from .masking import argsort_mask_first, ensure_nonempty_mask, gather_tokens
 
 
 def scan_tokens(states: torch.Tensor, weights: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Run one direction of one layer like `torch.lstm`, as a loop in the graph: export unrolls `torch.lstm`.
+    """Map states (B, L, H) to (B, L, F) like `torch.lstm`, as a loop in the graph: export unrolls `torch.lstm`.
 
-    Args:
-        states: (B, L, H).
-        weights: Weights (4F, H) and (4F, F) and two biases (4F,) of `nn.LSTM`, for the input, forget, cell and output
-            gates.
-
-    Returns:
-        The new states (B, L, F).
+    The weights are (4F, H), (4F, F) and two biases (4F,) of `nn.LSTM`, for input, forget, cell and output gates.
     """
     from torch._higher_order_ops.scan import scan
 

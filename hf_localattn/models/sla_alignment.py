@@ -16,35 +16,17 @@ NO_WORD = -1
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Words of one text, without white space.
-
-    Attributes:
-        number: Number of words.
-        heads: Index of each word's head, from 0; a root is its own head. None if the text was not parsed.
-        starts, ends: Character offsets [start, end) of each word. Words cover the whole text except white space. None
-            if the text was given as words; the encoding then knows the word of each token.
-    """
+    """Words of one text, which cover it except for white space."""
 
     number: int
-    heads: Sequence[int] | None = None
+    heads: Sequence[int] | None = None  # from 0; a root is its own head. None if the text was not parsed
+    # Characters [start, end). None if the text was given as words; the encoding then knows the word of each token.
     starts: Sequence[int] | None = None
     ends: Sequence[int] | None = None
 
 
 def checked_heads(heads: Iterable[int], words: Sequence[str], row: str) -> Words:
-    """Validate heads that the caller provides.
-
-    Args:
-        heads: Index of each word's head, from 0; a root is its own head.
-        words: The words.
-        row: Name of the row in error messages.
-
-    Returns:
-        The words with these heads, without offsets.
-
-    Raises:
-        ValueError: If there is not one head per word, a head is not the index of a word, or the heads form a cycle.
-    """
+    """Return words with the heads that the caller provides. Raise `ValueError` if the heads do not form trees."""
     try:
         heads = [index(head) for head in heads]
     except TypeError:
@@ -67,12 +49,7 @@ def checked_heads(heads: Iterable[int], words: Sequence[str], row: str) -> Words
 
 
 def shuffled(words: Words, seed: str) -> Words:
-    """Permute the words of parsed trees at random: the trees keep their shape, with the words in other places.
-
-    Args:
-        words: Words with heads.
-        seed: Text that determines the permutation.
-    """
+    """Permute the words of parsed trees at random: the trees keep their shape, with the words in other places."""
     assert words.heads is not None
     places = list(range(words.number))
     Random(seed).shuffle(places)
@@ -100,16 +77,9 @@ def align(
     merged with the word in which the token begins. The merged word takes the head of the member nearest to the root,
     since any other head could close a cycle.
 
-    Args:
-        sequence_ids: The segment of each of the L tokens: 0, 1, or None for special tokens and padding.
-        offsets: (begin, end) of each token in the characters of its segment; not needed if words were given.
-        word_ids: The index of each token's word; only needed if words were given.
-        segments: The words of the one or two segments.
-
-    Returns:
-        `word_index`, L word indices, and `dep_heads`, L positions in this sequence. The second segment continues the
-        count of words; merged words count as one. A root, and a word whose head is not in the sequence, points at its
-        own first token. Both are -1 at special tokens and padding. Without a parse all words are roots.
+    Segments, offsets and words of tokens are those of an encoding; words are only needed if texts were given as words,
+    offsets otherwise. Returns `word_index` and `dep_heads` of `SlaBertTokenizer`. Merged words count as one, and
+    without a parse all words are roots.
     """
     word_index = [NO_WORD] * len(sequence_ids)
     dep_heads = [NO_WORD] * len(sequence_ids)

@@ -17,9 +17,6 @@ class LocalGate(nn.Linear):
 
     The module is only the linear part and maps states (B, L, H) to logits (B, L, 1); tools that replace linear layers
     (quantization, LoRA) therefore work with it. The caller applies the sigmoid: 0 is all global, 1 is all local.
-
-    Args:
-        width: H, the width of the states.
     """
 
     def __init__(self, width: int):

@@ -18,13 +18,8 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from .configuration_sla_bert import SlaBertConfig
+from .modeling_sla_bert import *  # noqa: F403  # hands on the models
 from .modeling_sla_bert import BASELINES
-from .modeling_sla_bert import SlaBertForMaskedLM as SlaBertForMaskedLM
-from .modeling_sla_bert import SlaBertForMultipleChoice as SlaBertForMultipleChoice
-from .modeling_sla_bert import SlaBertForQuestionAnswering as SlaBertForQuestionAnswering
-from .modeling_sla_bert import SlaBertForSequenceClassification as SlaBertForSequenceClassification
-from .modeling_sla_bert import SlaBertForTokenClassification as SlaBertForTokenClassification
-from .modeling_sla_bert import SlaBertModel as SlaBertModel
 from .sla_masks import first_tokens, heads_of, limited_rows, without_open_keys
 from .sla_self_attention import LocalAttentionRecord, localize, prepared_mask, self_attentions
 
@@ -32,13 +27,8 @@ from .sla_self_attention import LocalAttentionRecord, localize, prepared_mask, s
 def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_length: int | None = None) -> torch.Tensor:
     """Let tokens attend to their own word and its ancestors up to the root (SG-Net).
 
-    Args:
-        word_index: (B, L), as in sla_masks.py.
-        dep_heads: (B, L), as in sla_masks.py.
-        max_length (*optional*, defaults to L): Largest number of tokens, an upper bound for the depth of trees.
-
-    Returns:
-        Boolean mask (B, L, L), [query, key]. Tokens of the other segment are not allowed.
+    The mask (B, L, L), [query, key], is boolean. Tokens of the other segment are not allowed. Inputs are as in
+    sla_masks.py. `max_length`, by default L, is an upper bound for the depth of trees.
     """
     word_index, is_open_key = without_open_keys(word_index)
     first = first_tokens(word_index)
@@ -57,10 +47,6 @@ class SyntaxGuidedLayer(nn.Module):
     The weights of the mixture are a softmax over two learned numbers, initially equal.
 
     Source: SG-Net (Zhang et al., 2020).
-
-    Args:
-        backbone: The encoder, which determines the class and the sizes of the layers.
-        config: Configuration, with the number of layers.
     """
 
     def __init__(self, backbone: PreTrainedModel, config: SlaBertConfig):
@@ -78,9 +64,9 @@ class SyntaxGuidedLayer(nn.Module):
         """Compute the mask of the layers. The encoder below runs its own code."""
         seen = ancestor_mask(**structure, max_length=self.backbone_config.max_position_embeddings)
         allowed = limited_rows(lambda rows: seen[:, rows], tokens)(slice(None))
-        return GuidedRecord(prepared_mask(allowed, self.backbone_config, self.mixture.dtype)), {}
+        return LocalAttentionRecord(mask=prepared_mask(allowed, self.backbone_config, self.mixture.dtype)), {}
 
-    def forward(self, states: torch.Tensor, record: GuidedRecord) -> tuple[torch.Tensor, None]:
+    def forward(self, states: torch.Tensor, record: LocalAttentionRecord) -> tuple[torch.Tensor, None]:
         """Map states (B, L, H) to states (B, L, H)."""
         guided = states
         for layer in (self.layer, *self.further_layers):
@@ -89,26 +75,10 @@ class SyntaxGuidedLayer(nn.Module):
         return of_encoder * states + of_syntax * guided, None
 
 
-class GuidedRecord(LocalAttentionRecord):
-    """Record of layers with a local mask.
-
-    Args:
-        mask: The mask, from `prepared_mask`.
-    """
-
-    def __init__(self, mask: Any):
-        super().__init__(is_local=True)
-        self.mask = mask
-
-
 class ParentSupervision(nn.Module):
     """Loss that trains the last head of each layer to attend to the syntactic parent. It has no weights.
 
     Source: LISA (Strubell et al., 2018).
-
-    Args:
-        backbone: The encoder, whose layers are supervised.
-        config: Configuration, with the layers and the weight of the loss.
     """
 
     def __init__(self, backbone: PreTrainedModel, config: SlaBertConfig):
@@ -120,11 +90,7 @@ class ParentSupervision(nn.Module):
     def start(
         self, structure: dict[str, torch.Tensor], tokens: torch.Tensor | None
     ) -> tuple[LocalAttentionRecord, dict[str, Any]]:
-        """Return a record that supervises the layers; without `dep_heads` they run the encoder's own code.
-
-        Raises:
-            ValueError: There are no `dep_heads` in training.
-        """
+        """Return a record that supervises the layers; without `dep_heads` they run the encoder's own code."""
         if "dep_heads" not in structure:
             if self.training:
                 raise ValueError(
@@ -148,12 +114,7 @@ class ParentSupervision(nn.Module):
 
 
 class SupervisedRecord(LocalAttentionRecord):
-    """Record of the losses of layers.
-
-    Args:
-        parents: (B, L), the position that each token should attend to; -1 is ignored.
-        tokens: (B, L), True at real tokens, or None if all are.
-    """
+    """Record of the losses of layers, with the position (B, L) that each token should attend to; -1 is ignored."""
 
     def __init__(self, parents: torch.Tensor, tokens: torch.Tensor | None):
         super().__init__()

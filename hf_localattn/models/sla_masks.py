@@ -141,14 +141,9 @@ def first_tokens(word_index: torch.Tensor) -> torch.Tensor:
 
 
 def shifted_heads(dep_heads: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Fix `dep_heads` that were padded on the left by code that does not shift positions.
+    """Fix `dep_heads` (B, L) that were padded on the left with 0, by code that does not shift positions.
 
-    Args:
-        dep_heads: (B, L). Padding is -1, or 0 from such code.
-        tokens: (B, L), True at real tokens.
-
-    Returns:
-        `dep_heads` (B, L), with -1 at padding.
+    Padding becomes -1. `tokens` (B, L) is True at real tokens.
     """
     before = (tokens.long().cumsum(-1) == 0).sum(-1, keepdim=True)
     unshifted = ~tokens[:, :1] & (dep_heads[:, :1] == 0)
@@ -165,13 +160,7 @@ def heads_of(word_index: torch.Tensor, dep_heads: torch.Tensor, first: torch.Ten
 
 
 def _within(rows: Sequence[torch.Tensor], columns: Sequence[torch.Tensor], edges: int) -> torch.Tensor:
-    """Return True (B, R, L) for words at most `edges` edges apart, from their ancestors by generation.
-
-    Args:
-        rows: Ancestors of the words of the rows, each (B, R).
-        columns: Ancestors of the words of the columns, each (B, L).
-        edges: Largest distance.
-    """
+    """Return True (B, R, L) for words at most `edges` edges apart, from their ancestors (B, R) and (B, L)."""
     reach = torch.zeros((), dtype=torch.bool, device=rows[0].device)
     # Words that meet at an ancestor also meet one level higher, with two more edges (a root is its own head). So words
     # that meet with fewer edges also meet with exactly `edges` or `edges - 1`.

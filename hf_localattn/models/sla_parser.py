@@ -38,31 +38,16 @@ _pipelines: dict[tuple[str, bool], Any] = {}
 def parse(
     texts: Sequence[str | tuple[str, ...]], parser: str, words: str = "parser", *, named_by_checkpoint: bool = False
 ) -> list[Words]:
-    """Parse texts. Texts that are in no cache go through the pipeline together.
+    """Return the words of each text, with their heads. Texts that are in no cache go through the pipeline together.
 
-    Args:
-        texts: Strings, or tuples of words. Words are not split further; empty or blank words are not parsed and become
-            roots.
-        parser: Name or folder of a spaCy pipeline with a dependency parser.
-        words (*optional*, defaults to "parser"): The way to split strings: "parser", into the pipeline's tokens; or
-            "whitespace".
-        named_by_checkpoint (*optional*, defaults to False): As in `load_pipeline`.
-
-    Returns:
-        The words of each text, with their heads.
-
-    Raises:
-        ImportError: If spaCy is not installed.
-        OSError: If the pipeline is not installed, or not in the folder.
-        ValueError: If the pipeline cannot parse, a text is too long, or a checkpoint names a folder.
+    Texts are strings or tuples of words, which are not split further; blank words are not parsed and become roots. The
+    other arguments are settings of the tokenizer.
     """
     source = (parser, named_by_checkpoint)
     keys = {text: (source, words, text) for text in texts}
     parses = {text: _cache[key] for text, key in keys.items() if key in _cache}
     if unknown := [text for text in keys if text not in parses]:
         pipeline = load_pipeline(parser, named_by_checkpoint=named_by_checkpoint)
-        for text in unknown:
-            _check_length(text, pipeline)
         store, source_of = LocalAttentionConfig.installed, (words, parser, pipeline)
         parses |= store.read_parses(unknown, *source_of) or {}
         new = [text for text in unknown if text not in parses]
@@ -84,16 +69,9 @@ def whitespace_words(text: str) -> Words:
 def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
     """Load a spaCy pipeline once per process.
 
-    spaCy imports any installed package by its name and loads any folder, and both may run code. A pipeline that only a
-    checkpoint names is therefore loaded only if an installed distribution declares it.
-
-    Args:
-        parser: Name or folder of the pipeline.
-        named_by_checkpoint (*optional*, defaults to False): True if the name comes from a checkpoint and not from the
-            caller. Code that was saved with a checkpoint loads it like any other, since it is trusted.
-
-    Returns:
-        The pipeline, a `spacy.Language`.
+    spaCy imports any installed package by its name and loads any folder, and both may run code. The installed package
+    therefore loads a pipeline that only a checkpoint names only if an installed distribution declares it. Code that
+    was saved with a checkpoint is trusted, and loads it like any other.
 
     Raises:
         ImportError: If spaCy is not installed.
@@ -152,26 +130,12 @@ def import_spacy() -> Any:
     return spacy
 
 
-def _check_length(text: str | tuple[str, ...], pipeline: Any) -> None:
-    length = len(text) if isinstance(text, str) else sum(map(len, text)) + len(text)
-    if length > pipeline.max_length:
-        start = " ".join(text)[:40] if isinstance(text, tuple) else text[:40]
-        raise ValueError(
-            f"A text of {length:,} characters ({start!r}...) is too long to parse: spaCy takes up to"
-            f" {pipeline.max_length:,}, since its parser needs up to 1 GB of memory per 100,000. Split the text."
-        )
-
-
 def _document(text: str | tuple[str, ...], words: str, pipeline: Any) -> Any:
     """Return the input of `pipeline.pipe`: a text that the pipeline splits, or a document with fixed words."""
     if isinstance(text, str) and words == "parser":
         return text
-    fixed = text.split() if isinstance(text, str) else [word for word in text if not _is_blank(word)]
+    fixed = text.split() if isinstance(text, str) else [word for word in text if word.strip()]
     return import_spacy().tokens.Doc(pipeline.vocab, words=fixed)
-
-
-def _is_blank(word: str) -> bool:
-    return not word or word.isspace()
 
 
 def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) -> Words:
@@ -179,7 +143,7 @@ def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) 
     starts, lengths, heads, blank = document.to_array(["IDX", "LENGTH", "HEAD", "IS_SPACE"]).view("int64").T.tolist()
     heads = [word + head for word, head in enumerate(heads)]  # heads in spaCy are relative; a root's is 0
     if not isinstance(text, str):
-        kept = [number for number, word in enumerate(text) if not _is_blank(word)]
+        kept = [number for number, word in enumerate(text) if word.strip()]
         given = list(range(len(text)))
         for number, head in zip(kept, heads, strict=True):
             given[number] = kept[head]

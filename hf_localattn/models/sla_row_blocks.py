@@ -6,6 +6,7 @@ The backward pass recomputes each block, with the same dropout. Masks are comput
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -21,10 +22,6 @@ def is_split(states: torch.Tensor, implementation: str) -> bool:
     """Return True if attention runs by blocks.
 
     Compiled code needs whole masks and weights. GPUs have kernels that keep no weights.
-
-    Args:
-        states: (B, L) or (B, L, H), an input of the model.
-        implementation: The attention implementation.
     """
     if is_tracing() or torch._C._are_functorch_transforms_active():
         return False
@@ -40,20 +37,10 @@ def attend_by_blocks(
     mask: torch.Tensor | None,
     local_rows: MaskRows,
 ) -> torch.Tensor:
-    """Compute gated attention for one block of queries after the other.
+    """Compute gated attention (B, L, heads, D) for one block of queries after the other.
 
-    Args:
-        attend: Function from queries (B, heads, R, D), all keys and values, the gates and two masks of these queries
-            to the output (B, R, heads, D).
-        query: (B, heads, L, D).
-        key: (B, heads, L, D).
-        value: (B, heads, L, D).
-        gate: (B, L, 1).
-        mask: (B, 1, L, L) or (B, 1, 1, L), mask of global attention. If None, all tokens are allowed.
-        local_rows: Function that computes rows of the mask of local attention.
-
-    Returns:
-        The output (B, L, heads, D).
+    `attend` maps queries (B, heads, R, D), all keys and values (B, heads, L, D), the gates (B, R, 1) and the two masks
+    of these queries to the output (B, R, heads, D). The global `mask` is (B, 1, L, L), (B, 1, 1, L) or None.
     """
 
     def block(
@@ -65,11 +52,5 @@ def attend_by_blocks(
 
     key, value = key.contiguous(), value.contiguous()  # once for all blocks
     parts = enumerate(zip(query.split(ROWS, dim=2), gate.split(ROWS, dim=1), strict=True))
-    if torch.is_grad_enabled():
-        outputs = [
-            checkpoint(block, number, queries, key, value, gates, use_reentrant=False)
-            for number, (queries, gates) in parts
-        ]
-    else:
-        outputs = [block(number, queries, key, value, gates) for number, (queries, gates) in parts]
-    return torch.cat(outputs, dim=1)
+    run = partial(checkpoint, block, use_reentrant=False) if torch.is_grad_enabled() else block
+    return torch.cat([run(number, queries, key, value, gates) for number, (queries, gates) in parts], dim=1)

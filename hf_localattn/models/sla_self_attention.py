@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import torch
@@ -27,28 +27,18 @@ IMPLEMENTATIONS = ("eager", "sdpa", "flex_attention")
 
 @dataclass
 class LocalAttentionRecord:
-    """Gates and local attention weights of one forward pass, one of each per layer.
+    """Gates and local attention weights of one forward pass, one of each per layer."""
 
-    Args:
-        gates: Each (B, L).
-        local_attentions: Each (B, heads, L, L); only with eager attention.
-        is_local (*optional*, defaults to False): True if the layers' attention mask is itself a local mask.
-    """
-
-    gates: list[torch.Tensor] = field(default_factory=list)
-    local_attentions: list[torch.Tensor] = field(default_factory=list)
-    is_local: bool = False
+    gates: list[torch.Tensor] = field(default_factory=list)  # each (B, L)
+    local_attentions: list[torch.Tensor] = field(default_factory=list)  # each (B, heads, L, L), if eager
+    mask: Any = None  # of layers without a gate whose only mask is local
 
     def see(self, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
         """Look at the queries and keys (B, heads, L, D) of a layer. A baseline supervises them."""
 
 
 def self_attentions(backbone: PreTrainedModel) -> list[Any]:
-    """Return the self-attention modules of an encoder built like BERT, one per layer.
-
-    Raises:
-        ValueError: The encoder is built differently, or does not use transformers' attention interface.
-    """
+    """Return the self-attention modules of an encoder, one per layer. Raise `ValueError` if it is not like BERT."""
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
     found: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
     has_interface = hasattr(sys.modules[type(backbone).__module__], "ALL_ATTENTION_FUNCTIONS")
@@ -63,7 +53,7 @@ def self_attentions(backbone: PreTrainedModel) -> list[Any]:
 
 
 def _is_like_berts(module: Any, width: int) -> bool:
-    """Return True if a self-attention has exactly the submodules of BERT's and reads states of the given width."""
+    """Return True if a self-attention has the submodules of BERT's, and no others, for states of a width."""
     parts = dict(module.named_children()) if isinstance(module, nn.Module) else {}
     return (
         parts.keys() == {"query", "key", "value", "dropout"}
@@ -79,27 +69,14 @@ def localize(modules: Iterable[Any]) -> None:
     Replacing the class, and not the module, keeps weights and their names, hooks and references to the module.
     """
     for module in modules:
-        module.__class__ = local_class(type(module))
-
-
-def add_gates(modules: Iterable[Any], width: int) -> None:
-    """Add a gate to each local self-attention, for states (B, L, width)."""
-    for module in modules:
-        module.gate = LocalGate(width)
+        module.__class__ = local_class(module.__class__)
 
 
 def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.dtype) -> Any:
-    """Convert a boolean mask to the form that the attention implementation needs.
+    """Convert a boolean mask (B, L, L), [query, key], to the form that the backbone's attention implementation needs.
 
-    Args:
-        allowed: (B, L, L), [query, key], True where the query may attend to the key; except for "flex_attention" also
-            (B, 1, L), one row for all queries.
-        config: Configuration of the backbone, which names the implementation.
-        dtype: Dtype of the scores.
-
-    Returns:
-        A boolean mask (B, 1, L, L) for "sdpa", a mask (B, 1, L, L) that is added to the scores for "eager", or a
-        `BlockMask` for "flex_attention". One row remains one row.
+    That is a boolean mask (B, 1, L, L) for "sdpa", one that is added to the scores for "eager", and a `BlockMask` for
+    "flex_attention". But for the last, a mask may have one row (B, 1, L) for all queries.
     """
     implementation = config._attn_implementation
     if implementation == "sdpa":
@@ -165,20 +142,12 @@ class LocalSelfAttention(nn.Module):
         local_mask: Any = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Attend to states (B, L, H).
+        """Map states (B, L, H) to states and, with eager attention, to the attention weights (B, heads, L, L).
 
-        Args:
-            hidden_states: (B, L, H).
-            attention_mask (*optional*): Global mask, in the form that the attention implementation needs.
-            past_key_values: Not used.
-            record (*optional*): Filled with gates and local weights. If None, the encoder's own code runs.
-            local_mask (*optional*): Mask from `prepared_mask`. If it is a function that computes rows of the mask,
-                attention runs by blocks of rows; if it is the tables of the mask, in a Triton kernel. Both return no
-                weights. If given, the gate mixes local and global attention.
-            **kwargs: Passed to the attention function.
-
-        Returns:
-            States (B, L, H), and the attention weights (B, heads, L, L) with eager attention, else None.
+        `record` is filled with gates and local weights; without it the encoder's own code runs. With `local_mask` the
+        gate mixes local and global attention. It is a mask from `prepared_mask`; or a function that computes rows of
+        the mask, for attention by blocks of rows; or the tables of the mask, for a Triton kernel. The last two return
+        no weights.
         """
         if record is None:
             return super().forward(hidden_states, attention_mask, **kwargs)
@@ -187,24 +156,22 @@ class LocalSelfAttention(nn.Module):
             project(hidden_states).view(shape).transpose(1, 2) for project in (self.query, self.key, self.value)
         )
         record.see(query, key, self.scaling)
-        gate = None if local_mask is None else self.gate(hidden_states).sigmoid()
+        gate: Any = None if local_mask is None else self.gate(hidden_states).sigmoid()
         if gate is not None:
             record.gates.append(gate.squeeze(-1))
         weights = None
         if isinstance(local_mask, MaskTables):
-            assert gate is not None
             dropout = self.dropout.p if self.training else 0.0
             attend_in_kernel = LocalAttentionConfig.installed.kernel("sla_attention").attend
             output = attend_in_kernel(query, key, value, gate, local_mask, scaling=self.scaling, dropout=dropout)
         elif callable(local_mask):
-            assert gate is not None
             attend = partial(self._attend, **kwargs)
             output = attend_by_blocks(
                 lambda *states: attend(*states)[0], query, key, value, gate, attention_mask, local_mask
             )
         else:
             output, weights, local = self._attend(query, key, value, gate, attention_mask, local_mask, **kwargs)
-            local = weights if record.is_local else local
+            local = local if record.mask is None else weights
             if local is not None:
                 record.local_attentions.append(local)
         return output.reshape(*hidden_states.shape[:-1], -1).contiguous(), weights
@@ -244,15 +211,11 @@ class LocalSelfAttention(nn.Module):
         return _bare, (self.encoders_own,), self.__dict__
 
 
+@cache
 def local_class(encoders_own: Any) -> Any:
-    """Return the local subclass of an encoder's self-attention class; it is created once."""
-    if encoders_own not in _MADE:
-        name, bases = f"Local{encoders_own.__name__}", (LocalSelfAttention, encoders_own)
-        _MADE[encoders_own] = type(name, bases, {"encoders_own": encoders_own})
-    return _MADE[encoders_own]
-
-
-_MADE: dict[Any, Any] = {}
+    """Return the local subclass of an encoder's self-attention class."""
+    bases = (LocalSelfAttention, encoders_own)
+    return type(f"Local{encoders_own.__name__}", bases, {"encoders_own": encoders_own})
 
 
 def _bare(encoders_own: Any) -> Any:

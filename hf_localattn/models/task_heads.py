@@ -63,13 +63,7 @@ HANDED_ON = ("hidden_states", "attentions", *(field.name for field in fields(Loc
 
 
 class PooledClassifier(nn.Module):
-    """Classifier of a sequence from the features of one token: pooler, dropout and a linear layer.
-
-    Args:
-        size: Width of the features.
-        num_outputs: Number of logits.
-        dropout: Dropout probability before the last layer.
-    """
+    """Classifier of a sequence from the features of one token: pooler, dropout and a linear layer."""
 
     def __init__(self, size: int, num_outputs: int, dropout: float):
         super().__init__()
@@ -82,15 +76,25 @@ class PooledClassifier(nn.Module):
         return self.output(self.dropout(self.pooler(features).tanh()))
 
 
-class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
-    """Start and end logits of an answer span, by a linear layer on each token (COOL, equations 14 and 15)."""
+class TaskHead(LocalAttentionPreTrainedModel):
+    """Base class of all heads: the headless model, and layers on top."""
 
     def __init__(self, config: Any):
         super().__init__(config)
         self.add_base_model()
+        self.add_layers(config)
+        self.post_init()
+
+    def add_layers(self, config: Any) -> None:
+        """Build the layers of the head."""
+
+
+class QuestionAnsweringHead(TaskHead):
+    """Start and end logits of an answer span, by a linear layer on each token (COOL, equations 14 and 15)."""
+
+    def add_layers(self, config: Any) -> None:
         self.qa_dropout = nn.Dropout(getattr(config, "qa_dropout", 0.0))  # not all families have this field
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
-        self.post_init()
 
     @can_return_tuple
     def forward(
@@ -135,7 +139,7 @@ class QuestionAnsweringHead(LocalAttentionPreTrainedModel):
         )
 
 
-class LabelingHead(LocalAttentionPreTrainedModel):
+class LabelingHead(TaskHead):
     """Base class of the heads with `logits` and `labels`. Each computes the logits and the loss of its task."""
 
     output_class: ClassVar[type[ModelOutput]]
@@ -219,12 +223,9 @@ class SequenceClassificationHead(LabelingHead):
     output_class = LocalSequenceClassifierOutput
     accepts_loss_kwargs = False  # Trainer has to scale the loss, a mean over the batch
 
-    def __init__(self, config: Any):
-        super().__init__(config)
-        self.add_base_model()
+    def add_layers(self, config: Any) -> None:
         self.num_labels = config.num_labels
         self.sequence_classifier = self.new_classifier(config.num_labels)
-        self.post_init()
 
     def compute_logits(self, outputs: Any, attention_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
         return self.sequence_classifier(self.sequence_features(outputs, attention_mask))
@@ -238,13 +239,10 @@ class TokenClassificationHead(LabelingHead):
 
     output_class = LocalTokenClassifierOutput
 
-    def __init__(self, config: Any):
-        super().__init__(config)
-        self.add_base_model()
+    def add_layers(self, config: Any) -> None:
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.num_labels = config.num_labels
         self.token_classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
 
     def compute_logits(self, outputs: Any, attention_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
         return self.token_classifier(self.dropout(outputs.last_hidden_state))
@@ -259,11 +257,8 @@ class MultipleChoiceHead(LabelingHead):
     output_class = LocalMultipleChoiceOutput
     accepts_loss_kwargs = False  # Trainer has to scale the loss, a mean over the batch
 
-    def __init__(self, config: Any):
-        super().__init__(config)
-        self.add_base_model()
+    def add_layers(self, config: Any) -> None:
         self.choice_classifier = self.new_classifier(1)
-        self.post_init()
 
     def by_text(self, name: str, values: torch.Tensor) -> torch.Tensor:
         if values.dim() < 3:
@@ -281,13 +276,7 @@ class MultipleChoiceHead(LabelingHead):
 def build_reference_head(mapping: Any, backbone_config: PreTrainedConfig, **changes: Any) -> PreTrainedModel:
     """Build transformers' task class of a backbone without layers and with a minimal vocabulary, to reuse its head.
 
-    Args:
-        mapping: Mapping from configurations to classes, such as `MODEL_FOR_MULTIPLE_CHOICE_MAPPING`.
-        backbone_config: Configuration of the backbone.
-        **changes: Fields to change, such as `num_labels`.
-
-    Raises:
-        ValueError: transformers has no such class for the backbone.
+    `mapping` is from configurations to classes. Raise `ValueError` if there is no such class for the backbone.
     """
     config = copy.deepcopy(backbone_config)
     if type(config) not in mapping:
@@ -316,20 +305,17 @@ class MaskedLMHead(LabelingHead):
     output_class = LocalMaskedLMOutput
     backbone_auto_class = AutoModelForMaskedLM
 
-    def __init__(self, config: Any):
-        super().__init__(config)
-        self.add_base_model()
+    def add_layers(self, config: Any) -> None:
         self.masked_lm_projection: nn.Linear | None = None
         size = config.backbone_config.hidden_size
         if config.mlm_residual or config.output_size != size:
             self.masked_lm_projection = nn.Linear(config.output_size, size)
-        with init.no_init_weights():  # `post_init` below does it
+        with init.no_init_weights():  # `post_init` does it
             self.masked_lm = build_reference_head(
                 MODEL_FOR_MASKED_LM_MAPPING, config.backbone_config, vocab_size=config.vocab_size
             )
         self.masked_lm.config = config.backbone_config  # with the layers, on which ModernBERT's initialization depends
         self._tie_to_backbone(self.masked_lm)
-        self.post_init()
 
     def _tie_to_backbone(self, stock: PreTrainedModel) -> None:
         """Replace the encoder of transformers' class by a stand-in, and tie the head to the backbone instead."""

@@ -13,11 +13,8 @@ _warned: dict[str, bool] = {}
 class BackboneTokenizer(PreTrainedTokenizerFast):
     """Fast tokenizer of a backbone that returns additional inputs, one value per token.
 
-    A subclass computes them in `_encode_plus`, unless its argument `add_own_inputs` is False, as in `tokenize` and
-    `encode`. Calls do not change the tokenizer's hash, a part of the cache keys of `datasets`.
-
-    Args:
-        own_inputs (*optional*): Names of the inputs in `OWN_INPUTS` that calls return.
+    A subclass computes those of `OWN_INPUTS` that `own_inputs` names in `_encode_plus`, unless its argument
+    `add_own_inputs` is False. Calls do not change the tokenizer's hash, a part of the cache keys of `datasets`.
     """
 
     SETTINGS: ClassVar[dict[str, Any]] = {}
@@ -30,6 +27,8 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     """Names of the additional inputs whose values are positions of tokens. Padding on the left shifts them."""
 
     def __init__(self, *args: Any, own_inputs: Iterable[str] = (), **kwargs: Any):
+        for name in self.SETTINGS:
+            setattr(self, name, kwargs[name])
         check_types(self, self.SETTINGS)
         names = kwargs.pop("model_input_names", self.model_input_names)
         kwargs["model_input_names"] = [name for name in names if name not in self.OWN_INPUTS] + list(own_inputs)
@@ -142,13 +141,9 @@ def sample_numbers(encoded: BatchEncoding) -> Iterable[int]:
 def set_columns(
     encoded: BatchEncoding, columns: Mapping[str, Sequence[Sequence]], batched: bool, return_tensors: Any
 ) -> None:
-    """Add columns of values to encoded texts, as lists or tensors like the other columns.
+    """Add columns of values, one row for each encoded text, as lists or tensors like the other columns.
 
-    Args:
-        encoded: The output of the call, changed in place. Its encodings are kept, since `word_ids()` reads them.
-        columns: Rows of values by name of the column, one row for each row of `encoded`.
-        batched: True if the call encoded a batch.
-        return_tensors: As in the call.
+    `encoded` is changed in place, since `word_ids()` reads its encodings.
     """
     if not batched and return_tensors is None and "overflow_to_sample_mapping" not in encoded:
         columns = {name: rows[0] for name, rows in columns.items()}

@@ -38,19 +38,13 @@ Offsets = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text or a list of words to encode, with the alignment to the given one.
-
-    Attributes:
-        encoded: Text or words to encode.
-        has_marker: True if the given text has a marker, even if no word follows it.
-        is_cue: Function from the offsets and the word of a token in the given text to True for a token of a cue word.
-        restored: Function from offsets and word of a token in `encoded` to those in the given text. None if they are
-            the same.
-    """
+    """A text or a list of words to encode, with the alignment to the given one."""
 
     encoded: str | Sequence[str]
-    has_marker: bool = False
+    has_marker: bool = False  # in the given text, even if no word follows it
+    # From the offsets and the word of a token in the given text to True for a token of a cue word.
     is_cue: Callable[[Offsets, int | None], bool] = lambda offsets, word: False
+    # From offsets and word of a token in `encoded` to those in the given text. None if they are the same.
     restored: Callable[[Offsets, int | None], tuple[Offsets, int | None]] | None = None
 
 
@@ -58,20 +52,10 @@ def read_cues(text: str | Sequence[str], mode: str) -> Reading:
     """Find the cue words of a text and rewrite its markers.
 
     The word after a marker is a cue word. In a text, a cue word is a sequence of letters and digits, with apostrophes
-    or hyphens between them; any other cue ends at the next space. In a list, the next word that is not empty is the
-    cue word. A marker at the end is ignored.
+    or hyphens between them; any other cue ends at the next space. In a list, where markers are separate words, the
+    next word that is not empty is the cue word. A marker at the end is ignored.
 
-    Args:
-        text: A text, or a list of words in which markers are separate words.
-        mode: "keep" makes all markers plain. "drop" removes the markers and the spaces after them. "typed" keeps typed
-            markers and replaces plain ones by `[CUE:single]` or `[CUE:multi]`, depending on the number of cue words.
-            Spaces before kept markers are removed.
-
-    Returns:
-        The text or words to encode, with their alignment to the given ones.
-
-    Raises:
-        ValueError: A word contains a marker and other characters.
+    `mode` is `cue_marker` of the tokenizer. "drop" also removes the spaces after markers, other modes those before.
     """
     read: Any = _read_text if isinstance(text, str) else _read_words
     has_marker = any(map(_MARKER.search, [text] if isinstance(text, str) else text))
@@ -95,9 +79,8 @@ def _read_text(text: str, mode: str) -> Reading:
         marker = match[0].strip()
         written = _written(marker, mode, len(cues))
         pieces += text[end : match.start()], written
-        origins += [(place, place + 1) for place in range(end, match.start())] + [
-            (match.end() - len(marker), match.end())
-        ] * len(written)
+        origins += [(place, place + 1) for place in range(end, match.start())]
+        origins += [(match.end() - len(marker), match.end())] * len(written)
         end = match.end()
     encoded = "".join([*pieces, text[end:]])
     origins += [(place, place + 1) for place in range(end, len(text))] + [(len(text), len(text))]
@@ -123,8 +106,7 @@ def _read_words(words: Sequence[str], mode: str) -> Reading:
             after_marker = True
         elif _MARKER.search(word):
             raise ValueError(
-                f"Word {number} ({word!r}) contains a cue marker and other characters: make the marker a separate"
-                " word."
+                f"Word {number} ({word!r}) contains a cue marker and other characters: make it a separate word."
             )
         elif after_marker and word.strip():
             cues.add(number)
@@ -195,6 +177,10 @@ class OaXLNetTokenizer(BackboneTokenizer):
     }
     OWN_INPUTS: ClassVar = {"query_mask": 0}
 
+    cue_marker: str
+    query_segment: str
+    random_query: bool
+
     def __init__(
         self,
         *args: Any,
@@ -203,9 +189,6 @@ class OaXLNetTokenizer(BackboneTokenizer):
         random_query: bool = False,
         **kwargs: Any,
     ):
-        self.cue_marker = cue_marker
-        self.query_segment = query_segment
-        self.random_query = random_query
         super().__init__(
             *args,
             cue_marker=cue_marker,
@@ -242,16 +225,11 @@ class OaXLNetTokenizer(BackboneTokenizer):
             for sample in samples_of(text, text_pair, is_split_into_words)
         ]
         protected = 1 if kwargs.get("truncation_strategy") == "only_first" else 0
-        rows = [samples[sample] for sample in sample_numbers(encoded)]
-        for encoding, texts in zip(encoded.encodings, rows, strict=True):
-            if any(one.restored is not None for one in texts):
-                _restore(encoding, texts)
-        columns: dict[str, list[list]] = {
-            "query_mask": [
-                self._query_mask(encoding, texts, protected)
-                for encoding, texts in zip(encoded.encodings, rows, strict=True)
-            ]
-        }
+        columns: dict[str, list[list]] = {"query_mask": []}
+        for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True):
+            if any(one.restored is not None for one in samples[sample]):
+                _restore(encoding, samples[sample])
+            columns["query_mask"].append(self._query_mask(encoding, samples[sample], protected))
         if "offset_mapping" in encoded:
             columns["offset_mapping"] = [encoding.offsets for encoding in encoded.encodings]
         set_columns(encoded, columns, is_batch(text, is_split_into_words), return_tensors)

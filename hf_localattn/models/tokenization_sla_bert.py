@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, ClassVar, Literal, Self
 
 from transformers import BatchEncoding
@@ -93,6 +94,11 @@ class SlaBertTokenizer(BackboneTokenizer):
     OWN_INPUTS: ClassVar = dict.fromkeys(STRUCTURE, NO_WORD)
     OWN_POSITIONS: ClassVar = ("dep_heads",)
 
+    parser: str | None
+    words: str
+    shuffle_trees: bool
+    open_punctuation: bool
+
     def __init__(
         self,
         *args: Any,
@@ -103,17 +109,18 @@ class SlaBertTokenizer(BackboneTokenizer):
         parser_version: str | None = None,
         **kwargs: Any,
     ):
-        self.parser: str | None = os.fspath(parser) if isinstance(parser, os.PathLike) else parser
-        self.words = words
-        self.shuffle_trees = shuffle_trees
-        self.open_punctuation = open_punctuation
         self.parser_named_by_checkpoint = True  # to be safe, since `super().__init__` reads `parser_version`
         self._saved_version = parser_version
-        inputs = STRUCTURE if parser is not None else STRUCTURE[:1]
-        settings: dict[str, Any] = {"parser": self.parser, "words": words, "parser_version": parser_version}
-        # Left out by default, so that saved tokenizers stay as they were.
-        settings |= {name: True for name in ("shuffle_trees", "open_punctuation") if getattr(self, name)}
-        super().__init__(*args, **settings, own_inputs=inputs, **kwargs)
+        super().__init__(
+            *args,
+            parser=os.fspath(parser) if isinstance(parser, os.PathLike) else parser,
+            words=words,
+            shuffle_trees=shuffle_trees,
+            open_punctuation=open_punctuation,
+            parser_version=parser_version,
+            own_inputs=STRUCTURE if parser is not None else STRUCTURE[:1],
+            **kwargs,
+        )
         self.parser_named_by_checkpoint = False  # `from_pretrained` sets it
 
     @classmethod
@@ -171,9 +178,7 @@ class SlaBertTokenizer(BackboneTokenizer):
             texts: Strings, or tuples of words.
 
         Raises:
-            ImportError: If spaCy is not installed.
-            OSError: If the pipeline is not installed.
-            ValueError: If a text is too long to parse.
+            ImportError, OSError, ValueError: As in `check_parser`; also if a text is too long for spaCy.
         """
         if self.parser is not None:
             parse(texts, self.parser, self.words, named_by_checkpoint=self.parser_named_by_checkpoint)
@@ -205,26 +210,14 @@ class SlaBertTokenizer(BackboneTokenizer):
         if not batched:
             heads, heads_pair = (None if one is None else [one] for one in (heads, heads_pair))
         samples = samples_of(text, text_pair, is_split_into_words)
-        numbers: list[list[list[int]]] = []
-        if is_split_into_words:
-            numbers = [[_numbers_without_markers(words) for words in sample] for sample in samples]
-            samples = [tuple(_without_markers(words) for words in sample) for sample in samples]
         segments = self._segments(samples, is_split_into_words, heads, heads_pair)
-        rows = [
-            align(
-                encoding.sequence_ids,
-                None if is_split_into_words else encoding.offsets,
-                _words_of_tokens(encoding, numbers[sample]) if is_split_into_words else None,
-                segments[sample],
-            )
-            for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True)
-        ]
-        if self.open_punctuation:
-            rows = [
-                (_with_open_punctuation(words, encoding.tokens), heads_of_row)
-                for (words, heads_of_row), encoding in zip(rows, encoded.encodings, strict=True)
-            ]
-        structure = dict(zip(STRUCTURE, map(list, zip(*rows, strict=True)), strict=True))
+        structure: dict[str, list[list[int]]] = {name: [] for name in STRUCTURE}
+        for encoding, number in zip(encoded.encodings, sample_numbers(encoded), strict=True):
+            word_ids = _words_of_tokens(encoding, samples[number]) if is_split_into_words else None
+            offsets = None if is_split_into_words else encoding.offsets
+            words, own = align(encoding.sequence_ids, offsets, word_ids, segments[number])
+            structure["word_index"].append(_with_open_punctuation(words, encoding) if self.open_punctuation else words)
+            structure["dep_heads"].append(own)
         if self.parser is None and heads is None and heads_pair is None:
             del structure["dep_heads"]
         set_columns(encoded, structure, batched, return_tensors)
@@ -234,6 +227,8 @@ class SlaBertTokenizer(BackboneTokenizer):
         self, samples: list[tuple], split: bool, heads: Sequence | None, heads_pair: Sequence | None
     ) -> list[list[Words]]:
         """Return the words of the one or two texts of each sample."""
+        if split:
+            samples = [tuple(tuple(filter(_is_word, words)) for words in sample) for sample in samples]
         if heads is not None or heads_pair is not None:
             rows = enumerate(samples)
             return [_segments_with_heads(sample, row, heads, heads_pair, len(samples)) for row, sample in rows]
@@ -248,29 +243,21 @@ class SlaBertTokenizer(BackboneTokenizer):
         return [[next(parsed) for _ in sample] for sample in samples]
 
 
-def _with_open_punctuation(word_index: Sequence[int], tokens: Sequence[str]) -> list[int]:
+def _with_open_punctuation(word_index: Sequence[int], encoding: EncodingFast) -> list[int]:
     """Replace the index of a punctuation mark by -2 - index."""
-    marks = (PUNCTUATION.issuperset(token.lstrip("Ġ▁") or " ") for token in tokens)
+    marks = (PUNCTUATION.issuperset(token.lstrip("Ġ▁") or " ") for token in encoding.tokens)
     return [-2 - word if mark and word != NO_WORD else word for word, mark in zip(word_index, marks, strict=True)]
 
 
-def _without_markers(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple(word for word in words if word not in CUE_MARKERS)
+def _is_word(word: str) -> bool:
+    return word not in CUE_MARKERS
 
 
-def _words_of_tokens(encoding: EncodingFast, numbers: Sequence[Sequence[int]]) -> list[int | None]:
-    """Return the index of each token's word, not counting cue markers."""
+def _words_of_tokens(encoding: EncodingFast, sample: tuple) -> list[int | None]:
+    """Return the index of each token's word, not counting cue markers. A marker belongs to the word after it."""
+    before = [[0, *accumulate(map(_is_word, words))] for words in sample]
     places = zip(encoding.word_ids, encoding.sequence_ids, strict=True)
-    return [None if word is None or of is None else numbers[of][word] for word, of in places]
-
-
-def _numbers_without_markers(words: Sequence[str]) -> list[int]:
-    """Return the index of each word, not counting cue markers. A marker belongs to the word after it."""
-    numbers, number = [], 0
-    for word in words:
-        numbers.append(number)
-        number += word not in CUE_MARKERS
-    return [min(one, number - 1) for one in numbers]
+    return [None if word is None or of is None else min(before[of][word], before[of][-1] - 1) for word, of in places]
 
 
 def _segments_with_heads(

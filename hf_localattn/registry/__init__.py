@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForMultipleChoice,
-    AutoModelForQuestionAnswering,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-    PreTrainedConfig,
-)
+import transformers
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
 from hf_localattn.installed import install
 from hf_localattn.pipelines import register_pipelines
 from hf_localattn.registry.cool import COOL
-from hf_localattn.registry.family import Family
+from hf_localattn.registry.family import HEADS, Family, Gates, LocalMap, Query, View
 from hf_localattn.registry.oa_xlnet import OA_XLNET
 from hf_localattn.registry.sam_roberta import SAM_ROBERTA
 from hf_localattn.registry.sla_bert import SLA_BERT
-from hf_localattn.registry.views import Gates, LocalMap, Query, View
 
 __all__ = [
     "AUTO_CLASSES",
@@ -47,23 +36,10 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (COOL, SLA_BERT
 """All families by name."""
 
 AUTO_CLASSES: dict[str, Any] = {
-    "question-answering": AutoModelForQuestionAnswering,
-    "text-classification": AutoModelForSequenceClassification,
-    "token-classification": AutoModelForTokenClassification,
-    "multiple-choice": AutoModelForMultipleChoice,
-    "fill-mask": AutoModelForMaskedLM,
-    "text2text-generation": AutoModelForSeq2SeqLM,
+    task: getattr(transformers, f"AutoModel{ending.replace('ConditionalGeneration', 'Seq2SeqLM')}")
+    for task, ending in HEADS.items()
 }
 """Auto class of each task, for the families and for models of transformers."""
-
-_CLASS_ENDINGS = {
-    "ForQuestionAnswering": "question-answering",
-    "ForSequenceClassification": "text-classification",
-    "ForTokenClassification": "token-classification",
-    "ForMultipleChoice": "multiple-choice",
-    "ForMaskedLM": "fill-mask",
-    "ForConditionalGeneration": "text2text-generation",
-}
 
 
 def note_fields(config: PreTrainedConfig) -> None:
@@ -109,7 +85,7 @@ def family_of(config: PreTrainedConfig) -> Family | None:
 
 def task_of_class(name: str) -> str | None:
     """Return the task for a class name of this package or of transformers; None for a model without a head."""
-    return next((task for ending, task in _CLASS_ENDINGS.items() if name.endswith(ending)), None)
+    return next((task for task, ending in HEADS.items() if name.endswith(ending)), None)
 
 
 register()

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from hf_localattn.models import (
-    CoolConfig,
-    CoolForConditionalGeneration,
-    CoolForMaskedLM,
-    CoolForMultipleChoice,
-    CoolForQuestionAnswering,
-    CoolForSequenceClassification,
-    CoolForTokenClassification,
-    CoolModel,
-)
+from itertools import product
+
+import torch
+
+from hf_localattn.models import CoolConfig
 from hf_localattn.models.configuration_cool import BASELINES
-from hf_localattn.registry.family import Family
-from hf_localattn.registry.views import LocalMap, outlook_attention_matrix
+from hf_localattn.registry.family import Family, LocalMap
 
 OUTLOOK_FIELDS = (
     *("outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"),
@@ -22,17 +16,39 @@ OUTLOOK_FIELDS = (
 )
 """Fields of the outlook layers only."""
 
+
+def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    """Reduce outlook weights to one token-to-token map, averaged over heads.
+
+    Args:
+        weights: (B, L, K, K, N) as in `local_attentions`, [central token, target, source, head].
+        mask: (B, L), True at tokens and False at padding. By default all are tokens.
+
+    Returns:
+        (B, L, L) as [target token, source token]. If the softmax is per head, a row sums to the number of windows that
+        write to its token, minus their weights outside the sequence and at padding.
+
+    Raises:
+        ValueError: The weights do not have five dimensions.
+    """
+    if weights.dim() != 5:
+        raise ValueError(
+            f"`weights` has shape {tuple(weights.shape)}; outlook weights are (batch, length, window, window, heads). "
+            "Use the weights of a model with `local_attention='outlook'`."
+        )
+    batch, length, window, _, _ = weights.shape
+    half = window // 2
+    weights = weights.mean(-1)
+    padded = weights.new_zeros(batch, length + 2 * half, length + 2 * half)
+    center = torch.arange(length, device=weights.device)
+    for target, source in product(range(window), repeat=2):
+        padded[:, center + target, center + source] += weights[:, :, target, source]
+    matrix = padded[:, half : half + length, half : half + length]
+    return matrix if mask is None else matrix.masked_fill(~mask.to(torch.bool)[:, None, :], 0.0)
+
+
 COOL = Family(
     config=CoolConfig,
-    model=CoolModel,
-    heads={
-        "question-answering": CoolForQuestionAnswering,
-        "text-classification": CoolForSequenceClassification,
-        "token-classification": CoolForTokenClassification,
-        "multiple-choice": CoolForMultipleChoice,
-        "fill-mask": CoolForMaskedLM,
-        "text2text-generation": CoolForConditionalGeneration,
-    },
     paper="cool",
     local_map=LocalMap(
         is_available=lambda config: config.local_attention == "outlook" and config.num_active_local_layers > 0,

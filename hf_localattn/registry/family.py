@@ -4,32 +4,98 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn import models
 from hf_localattn.installed.backbones import check_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.names import family_notes
-from hf_localattn.registry.views import Gates, LocalMap, Query, View
+
+HEADS = {
+    "question-answering": "ForQuestionAnswering",
+    "text-classification": "ForSequenceClassification",
+    "token-classification": "ForTokenClassification",
+    "multiple-choice": "ForMultipleChoice",
+    "fill-mask": "ForMaskedLM",
+    "text2text-generation": "ForConditionalGeneration",
+}
+"""Ending of the names of model classes by task."""
 
 
-def no_inputs(mask: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return {}: the family has no additional inputs."""
-    return {}
+@dataclass(frozen=True)
+class Query:
+    """An input that marks the tokens of a query, such as a question or a cue.
+
+    Attributes:
+        input: Name of the input, (B, L), nonzero at the tokens of the query.
+        remedy: Advice for errors about a text without a query.
+        warning: Warning for training data without any query.
+    """
+
+    input: str
+    remedy: str
+    warning: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A kind of attention weights that some configurations of a family have.
+
+    Attributes:
+        is_available: Function from a configuration to True if its models have the weights.
+        settings: Description of the fields that enable the weights, for error messages.
+    """
+
+    is_available: Callable[[Any], bool]
+    settings: str
+
+
+def mean_over_heads(weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the mean over heads of weights (B, heads, rows, columns), as float64."""
+    return weights.double().mean(1)
+
+
+@dataclass(frozen=True)
+class LocalMap(View):
+    """Local attention between tokens, from `local_attentions` of a model's output.
+
+    Attributes:
+        title: Name of this attention.
+        by_default: True if this map is shown by default instead of the encoder's self-attention.
+        query: Input that marks the tokens of the columns. The columns are these tokens in order, then padding. None if
+            the columns are all tokens.
+        matrix: Function from the weights of a layer and the padding mask (B, L) to a matrix (B, L, columns).
+    """
+
+    title: str
+    by_default: bool = True
+    query: Query | None = None
+    matrix: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = mean_over_heads
+
+
+@dataclass(frozen=True)
+class Gates(View):
+    """Shares of local attention, from `gates` of a model's output.
+
+    Attributes:
+        layers: Function from a configuration to the indices of the layers with gates, from 0.
+    """
+
+    layers: Callable[[Any], Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Family:
     """A family of models: its classes, and all other differences between families.
 
-    The text of its model cards is in `<model_type>.yaml` in the folder of its entry (see `card_notes`).
+    The text of its model cards is in `<model_type>.yaml` in the folder of its entry, which `names.family_notes` reads.
 
     Attributes:
         config: Configuration class. Its `model_type` is the name of the family.
-        model: Class of the model without a head.
-        heads: Model class of each task, a key of `AUTO_CLASSES`.
+        classes: Module with the model classes. Their names begin with that of the configuration.
         tokenizer: `BackboneTokenizer` class, or None if the family uses the backbone's tokenizer.
         paper: Prefix of the names of the paper's tables in `reproduction/tables/`; "" without tables.
         example: Example text on model cards.
@@ -50,8 +116,7 @@ class Family:
     """
 
     config: type[LocalAttentionConfig]
-    model: type[PreTrainedModel]
-    heads: Mapping[str, type[PreTrainedModel]]
+    classes: Any = models
     tokenizer: Any = None
     paper: str = ""
     example: str = "The baker Mira grows white roses."
@@ -65,7 +130,7 @@ class Family:
     tokenizer_defaults: Callable[[Any], dict[str, Any]] = lambda config: {}
     controls: Sequence[str] = ()
     effects: Callable[[Any], Mapping[tuple[str, ...], bool]] = lambda config: {}
-    sample_inputs: Callable[[torch.Tensor], dict[str, torch.Tensor]] = no_inputs
+    sample_inputs: Callable[[torch.Tensor], dict[str, torch.Tensor]] = lambda mask: {}
     tiny_fields: Mapping[str, Any] = field(default_factory=dict)
     ablations: Sequence[Mapping[str, Any]] = ()
 
@@ -75,17 +140,21 @@ class Family:
         return self.config.model_type
 
     @property
+    def model(self) -> type[PreTrainedModel]:
+        """Class of the model without a head."""
+        model: type[PreTrainedModel] = getattr(self.classes, self.config.__name__.replace("Config", "Model"))
+        return model
+
+    @cached_property
+    def heads(self) -> dict[str, type[PreTrainedModel]]:
+        """Model class of each task, a key of `AUTO_CLASSES`."""
+        names = {task: self.config.__name__.replace("Config", ending) for task, ending in HEADS.items()}
+        return {task: getattr(self.classes, name) for task, name in names.items() if hasattr(self.classes, name)}
+
+    @property
     def tokenizer_settings(self) -> tuple[str, ...]:
         """Names of the settings of the family's tokenizer."""
         return () if self.tokenizer is None else tuple(self.tokenizer.SETTINGS)
-
-    def card_notes(self) -> dict[str, Any]:
-        """Read the text about the family for model cards.
-
-        Returns:
-            `title`, `summary`, `inputs` and `limits` of the models; `paper`, `url` and `bibtex` of their paper.
-        """
-        return family_notes(self.name)
 
     def needs_parse(self, config: PreTrainedConfig) -> bool:
         """Return True if a model with this configuration reads the dependency parse of a text."""

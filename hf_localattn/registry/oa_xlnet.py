@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from hf_localattn.models import (
-    OaXLNetConfig,
-    OaXLNetForMaskedLM,
-    OaXLNetForMultipleChoice,
-    OaXLNetForQuestionAnswering,
-    OaXLNetForSequenceClassification,
-    OaXLNetForTokenClassification,
-    OaXLNetModel,
-    OaXLNetTokenizer,
-)
+from hf_localattn.models import OaXLNetConfig, OaXLNetTokenizer
 from hf_localattn.models.configuration_oa_xlnet import BIDIRECTIONAL, CONVOLUTIONAL
-from hf_localattn.registry.family import Family
-from hf_localattn.registry.views import LocalMap, Query
+from hf_localattn.registry.family import Family, LocalMap, Query
 
 
 def sample_query(mask: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -38,14 +28,6 @@ BLOCK_FIELDS = ("num_oa_layers", "oa_intermediate_size", "oa_dropout", "kv_shari
 
 OA_XLNET = Family(
     config=OaXLNetConfig,
-    model=OaXLNetModel,
-    heads={
-        "question-answering": OaXLNetForQuestionAnswering,
-        "text-classification": OaXLNetForSequenceClassification,
-        "token-classification": OaXLNetForTokenClassification,
-        "multiple-choice": OaXLNetForMultipleChoice,
-        "fill-mask": OaXLNetForMaskedLM,
-    },
     tokenizer=OaXLNetTokenizer,
     paper="oa",
     example="Mira is [CUE] not the baker.",

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from hf_localattn.models import (
-    SamRobertaConfig,
-    SamRobertaForMaskedLM,
-    SamRobertaForMultipleChoice,
-    SamRobertaForQuestionAnswering,
-    SamRobertaForSequenceClassification,
-    SamRobertaForTokenClassification,
-    SamRobertaModel,
-)
-from hf_localattn.registry.family import Family
-from hf_localattn.registry.views import View
+from hf_localattn.models import SamRobertaConfig
+from hf_localattn.registry.family import Family, View
 
 SAM_ROBERTA = Family(
     config=SamRobertaConfig,
-    model=SamRobertaModel,
-    heads={
-        "question-answering": SamRobertaForQuestionAnswering,
-        "text-classification": SamRobertaForSequenceClassification,
-        "token-classification": SamRobertaForTokenClassification,
-        "multiple-choice": SamRobertaForMultipleChoice,
-        "fill-mask": SamRobertaForMaskedLM,
-    },
     paper="sam",
     length_limit="its tam_max_length; for longer texts set a larger one, or tam_ffn=token",
     trains_backbone=lambda config: not config.freeze_backbone,

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from hf_localattn.models import (
-    SlaBertConfig,
-    SlaBertForMaskedLM,
-    SlaBertForMultipleChoice,
-    SlaBertForQuestionAnswering,
-    SlaBertForSequenceClassification,
-    SlaBertForTokenClassification,
-    SlaBertModel,
-    SlaBertTokenizer,
-)
+from hf_localattn.models import SlaBertConfig, SlaBertTokenizer
 from hf_localattn.models.configuration_sla_bert import GATED
-from hf_localattn.registry.family import Family
-from hf_localattn.registry.views import Gates, LocalMap
+from hf_localattn.registry.family import Family, Gates, LocalMap
 
 
 def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -38,14 +28,6 @@ def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
 
 SLA_BERT = Family(
     config=SlaBertConfig,
-    model=SlaBertModel,
-    heads={
-        "question-answering": SlaBertForQuestionAnswering,
-        "text-classification": SlaBertForSequenceClassification,
-        "token-classification": SlaBertForTokenClassification,
-        "multiple-choice": SlaBertForMultipleChoice,
-        "fill-mask": SlaBertForMaskedLM,
-    },
     tokenizer=SlaBertTokenizer,
     paper="sla",
     parse="dep_heads",

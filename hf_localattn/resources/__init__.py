@@ -1,7 +1,4 @@
-"""Tiny backbones, a tiny parser, a small question-answering set, and samples of all file formats.
-
-`scripts/make_resources.py` writes everything except the samples other than the question-answering set.
-"""
+"""Tiny backbones, a tiny parser, a small question-answering set, and samples of all file formats."""
 
 from __future__ import annotations
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import html
 import socket
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
-from hf_localattn.errors import join_names
-from hf_localattn.hub.model_card import WITHOUT_PIPELINE
-from hf_localattn.inspection.command import load
-from hf_localattn.inspection.findings import labels
+from hf_localattn.inspection.command import labels, load
 from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
 from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.attention import attended_texts, attention_html, attention_kinds
-from hf_localattn.serving.widgets import WIDGETS, Widget, add_widget, launch
+from hf_localattn.serving.page import TASKS, WITHOUT_PIPELINE, add_widget, launch
 
 
 def run(
@@ -43,50 +41,44 @@ def run(
         OSError: The checkpoint cannot be loaded, or the address cannot be used.
         ImportError: gradio is not installed.
     """
-    _check_address(host, port)
+    try:  # gradio would wait forever for some servers that cannot listen
+        socket.create_server((host, port or 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError as error:
+        raise OSError(f"Cannot listen on {host}:{port or '*'}: {error.strerror}. Set --port and --host.") from error
     model, tokenizer = load(checkpoint, settings=settings, trust_remote_code=trust_remote_code)
-    task = widget_task(checkpoint, model.config, type(model).__name__)
+    task = page_task(checkpoint, model.config, type(model).__name__)
     tokenizer("A text.")  # a missing parser is an error now, not on the page
     title = f"{labels([checkpoint])[0]}: {task.replace('-', ' ')}"
-    page = build_page(create_widget(task, model, tokenizer), title, example_text(task, model.config))
+    page = build_page(task, pipe_of(task, model, tokenizer), title)
     server = {"server_name": host, "server_port": port, "share": share}
     _, url, public = launch(page, **server, prevent_thread_lock=True, quiet=True)
     print(f"Open {public or url} in a browser. Ctrl+C ends the server.", flush=True)
     page.block_thread()
 
 
-def _check_address(host: str, port: int | None) -> None:
-    """Raise `OSError` if no server can listen on an address. gradio would wait forever for some of these servers."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        socket.create_server((host, port or 0), family=family).close()
-    except OSError as error:
-        raise OSError(f"Cannot listen on {host}:{port or '*'}: {error.strerror}. Set --port and --host.") from error
-
-
-def build_page(widget: Widget, title: str, example: str | None = None) -> Any:
-    """Build a page with a widget and the attention of its model, a `gradio.Blocks`.
+def build_page(task: str, pipe: Any, title: str) -> Any:
+    """Build a page that asks a model and shows its attention, a `gradio.Blocks`.
 
     Args:
-        widget: Widget of a model with eager attention.
+        task: A key of `TASKS`.
+        pipe: Result of `pipe_of` for a model with eager attention.
         title: Title of the page.
-        example (*optional*): Initial text of the first field. Defaults to the widget's.
     """
     import gradio as gr
 
-    kinds = attention_kinds(widget.model.config)
+    kinds = attention_kinds(pipe.model.config)
 
     def show(shown: Any, kind: str) -> str:
         if shown is None:
             return ""
         try:
-            return attention_html(widget.model, widget.tokenizer, attended_texts(*shown), kind)
+            return attention_html(pipe.model, pipe.tokenizer, attended_texts(*shown), kind)
         except ValueError as error:
             return f"<p>{html.escape(str(error))}</p>"
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.Markdown(f"# {html.escape(title)}")
-        shown = add_widget(widget, example)
+        shown = add_widget(task, pipe, example_text(task, pipe.model.config))
         with gr.Accordion("Attention", open=True):
             kind = gr.Radio(kinds, value=kinds[0], show_label=False, container=False)
             frame = gr.HTML(elem_id="attention")
@@ -94,20 +86,15 @@ def build_page(widget: Widget, title: str, example: str | None = None) -> Any:
     return page
 
 
-def create_widget(task: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Widget:
-    """Create the widget of a loaded model.
-
-    Args:
-        task: A key of `WIDGETS`.
-        model: Model with a head for the task.
-        tokenizer: Fast tokenizer of the model.
-    """
-    pipe: Any = None if task in WITHOUT_PIPELINE else pipeline(task, model=model, tokenizer=tokenizer)
-    return WIDGETS[task](model, tokenizer, pipe)
+def pipe_of(task: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Any:
+    """Return what answers on the page: a pipeline, or an object with the model and the tokenizer."""
+    if task in WITHOUT_PIPELINE:
+        return SimpleNamespace(model=model, tokenizer=tokenizer)
+    return pipeline(task, model=model, tokenizer=tokenizer)
 
 
-def widget_task(checkpoint: str, config: PreTrainedConfig, architecture: str) -> str:
-    """Return the task of the widget for a model, a key of `WIDGETS`.
+def page_task(checkpoint: str, config: PreTrainedConfig, architecture: str) -> str:
+    """Return the task of the page for a model, a key of `TASKS`.
 
     Args:
         checkpoint: Name of the checkpoint, for the error message.
@@ -115,13 +102,13 @@ def widget_task(checkpoint: str, config: PreTrainedConfig, architecture: str) ->
         architecture: Name of the model's class.
 
     Raises:
-        ValueError: There is no widget for the model.
+        ValueError: There is no page for the model.
     """
     task = task_of_class(architecture)
-    if task not in WIDGETS:
+    if task not in TASKS:
         raise ValueError(
-            f"{checkpoint!r} is a checkpoint of {architecture or 'an unknown class'}, whose head has no widget."
-            f" Choose a checkpoint for {join_names(list(WIDGETS))}."
+            f"{checkpoint!r} is a checkpoint of {architecture or 'an unknown class'}, whose head has no page."
+            f" Choose a checkpoint for {', '.join(TASKS)}."
         )
     names = set(config.id2label.values())
     finds_cues = task == "token-classification" and INSIDE in names and not names.isdisjoint(CUE_LABELS)
@@ -129,6 +116,6 @@ def widget_task(checkpoint: str, config: PreTrainedConfig, architecture: str) ->
 
 
 def example_text(task: str, config: PreTrainedConfig) -> str | None:
-    """Return the example text of the model's family for widgets with a single text; None for other widgets."""
+    """Return the example text of the model's family for pages with a single text; None for others."""
     family = family_of(config)
     return family.example if family is not None and task.endswith("-classification") else None

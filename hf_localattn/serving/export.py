@@ -8,14 +8,14 @@ import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.assignments import parse_tokenizer_settings
 from hf_localattn.claims import LOCK, claimed
@@ -41,17 +41,10 @@ CHOICES = "multiple-choice"
 ARGUMENTS = {"question-answering": "QUESTION CONTEXT", CHOICES: "PROMPT CHOICE CHOICE"}
 """Arguments of `infer.py` for tasks that need several texts."""
 
-EXAMPLE = (2, 11)
-"""Batch size and length of the example that is traced."""
-
-CHECKS = ((1, 6), (3, 9))
-"""Batch sizes and lengths at which the graph is compared with the model."""
-
-TOLERANCE = 1e-3
-"""Largest difference between the graph and the model, as a share of the largest output."""
-
-BATCH = 8
-"""Number of texts that the quantized graph and the model decide at a time."""
+EXAMPLE = (2, 11)  # batch size and length of the example that is traced
+CHECKS = ((1, 6), (3, 9))  # batch sizes and lengths at which the graph is compared with the model
+TOLERANCE = 1e-3  # largest difference between the graph and the model, as a share of the largest output
+BATCH = 8  # number of texts that the quantized graph and the model decide at a time
 
 
 def export_checkpoint(
@@ -96,7 +89,10 @@ def export_checkpoint(
     if output.is_file():
         raise FileExistsError(f"{str(output)!r} is a file: choose a new or empty folder.")
     model, tokenizer, family = _load(checkpoint, settings)
-    rows = check_rows(check_file, task_of_class(type(model).__name__)) if quantize else []
+    task, problem = task_of_class(type(model).__name__), model.config.problem_type
+    is_regression = task == "text-classification" and (problem == "regression" or model.config.num_labels == 1)
+    decides = quantize is not None and task is not None and not is_regression
+    rows = check_rows(check_file, task) if quantize else []
     with claimed(output):
         remove_leftovers(output)
         if {path.name for path in output.iterdir()} - {LOCK}:
@@ -105,12 +101,20 @@ def export_checkpoint(
             graph = Path(unfinished, GRAPH)
             whole = graph if quantize is None else Path(scratch, GRAPH)
             _write_graph(model, family, whole)
-            _compare(model, family, whole)
+            if not (difference := _largest_difference(model, family, whole)) <= TOLERANCE:  # NaN, too
+                raise ValueError(
+                    f"The outputs of the exported graph differ from the model's by {difference:.2g} of the largest"
+                    " output. Nothing was written: set `attn_implementation='eager'` in config.json, or use another"
+                    " backbone."
+                )
             if quantize is not None:
                 quantize_graph(whole, graph, quantize)
                 difference = _largest_difference(model, family, graph)
                 logger.warning("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
-                _report_decisions(model, tokenizer, whole, graph, quantize, rows)
+                if decides:
+                    expected, found = (decisions(one, model, tokenizer, rows) for one in (whole, graph))
+                    share = (found != expected).double().mean().item()
+                    logger.warning("`%s` changes %.1f%% of %d decisions.", quantize, 100 * share, len(expected))
             _write_program(model, tokenizer, family, Path(unfinished))
     return output
 
@@ -121,17 +125,15 @@ def _load(
     """Load the model with the head that the checkpoint was saved with, its tokenizer, and its family."""
     content = read_config(checkpoint)
     family = get_family(content["model_type"])
-    saved = content.get("architectures") or []
-    classes = [one for one in (family.model, *family.heads.values()) if one.__name__ in saved]
-    if not classes:
-        raise ValueError(f"{str(checkpoint)!r} has the architectures {saved!r}, none of the family {family.name!r}.")
-    if classes[0].can_generate():
+    task = task_of_class(next(iter(content.get("architectures") or ()), ""))
+    head = family.model if task is None else family.heads[task]
+    if head.can_generate():
         raise ValueError(
-            f"{classes[0].__name__} generates text step by step, which is no single graph: export a checkpoint with "
-            "another head."
+            f"{head.__name__} generates text step by step, which is no single graph: export a checkpoint with another"
+            " head."
         )
     with loading("checkpoint", str(checkpoint)):
-        model = classes[0].from_pretrained(checkpoint, dtype=torch.float32)
+        model = head.from_pretrained(checkpoint, dtype=torch.float32)
     tokenizer = load_tokenizer(str(checkpoint), **parse_tokenizer_settings(family.name, settings))
     if missing := missing_inputs(tokenizer, model.config):
         raise ValueError(
@@ -224,16 +226,6 @@ def _quiet_libraries() -> Iterator[None]:
         logging.disable(level)
 
 
-def _compare(model: PreTrainedModel, family: Family, path: Path) -> None:
-    """Raise `ValueError` if the outputs of a graph differ from those of its model."""
-    difference = _largest_difference(model, family, path)
-    if not difference <= TOLERANCE:  # NaN, too
-        raise ValueError(
-            f"The outputs of the exported graph differ from the model's by {difference:.2g} of the largest output. "
-            "Nothing was written: set `attn_implementation='eager'` in config.json, or use another backbone."
-        )
-
-
 @torch.no_grad()
 def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> float:
     """Return the largest difference between a graph and its model at real tokens, as a share of the largest output."""
@@ -279,79 +271,45 @@ def check_rows(path: str | Path | None, task: str | None) -> list[tuple[str, ...
         return [(sentence,) for own in sentences for sentence in own]
     rows = [tuple(line.split("\t")) for line in read_utf8(path).splitlines() if line.strip()]
     if not rows:
-        raise ValueError(f"{os.fspath(path)}: is empty; write one text per line.")
+        raise ValueError(f"{path}: is empty; write one text per line.")
     numbers = {"question-answering": (2,), CHOICES: range(3, len(rows[0]) + 1)}.get(task or "", (1, 2))
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]) or len(row) not in numbers:
             raise ValueError(
-                f"{os.fspath(path)}: row {number} has the wrong number of texts, {len(row)}: each row needs"
+                f"{path}: row {number} has the wrong number of texts, {len(row)}: each row needs"
                 f" {ARGUMENTS.get(task or '', 'TEXT, or a pair of texts')}, with a tab between the texts."
             )
     return rows
 
 
-def _report_decisions(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    whole: Path,
-    graph: Path,
-    quantize: str,
-    rows: Sequence[tuple[str, ...]],
-) -> None:
-    """Log how many decisions a quantized graph changes, and how many the other quantization would change."""
-    task, problem = task_of_class(type(model).__name__), model.config.problem_type
-    is_regression = task == "text-classification" and (problem == "regression" or model.config.num_labels == 1)
-    if task is None or is_regression:
-        return
-    batches = [encode(tokenizer, task, rows[start : start + BATCH]) for start in range(0, len(rows), BATCH)]
-    expected = decisions(whole, model.config, batches)
-
-    def changed(path: Path) -> float:
-        return (decisions(path, model.config, batches) != expected).double().mean().item()
-
-    share = changed(graph)
-    logger.warning("`%s` changes %s of %d decisions.", quantize, f"{share:.1%}", len(expected))
-    if quantize == WEIGHTS or not share:
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        other = Path(scratch, GRAPH)
-        quantize_graph(whole, other, WEIGHTS)
-        if (less := changed(other)) < share:
-            logger.warning("`%s` changes only %s: use it where exact answers matter.", WEIGHTS, f"{less:.1%}")
-
-
-def encode(tokenizer: PreTrainedTokenizerBase, task: str, rows: Sequence[tuple[str, ...]]) -> dict[str, torch.Tensor]:
-    """Return the inputs of a batch of decisions: (B, L), or (B, choices, L)."""
-    pairs = [(row[0], choice) for row in rows for choice in row[1:]] if task == CHOICES else rows
-    encoded = tokenizer(
-        *([*column] for column in zip(*pairs, strict=True)),
-        truncation="only_second" if task == "question-answering" else "longest_first",
-        padding=True,
-        return_tensors="pt",
-    )
-    if task != CHOICES:
-        return dict(encoded)
-    return {name: value.view(len(rows), -1, value.shape[-1]) for name, value in encoded.items()}
-
-
-def decisions(graph: Path, config: PreTrainedConfig, batches: Sequence[Mapping[str, torch.Tensor]]) -> torch.Tensor:
+def decisions(
+    graph: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Sequence[tuple[str, ...]]
+) -> torch.Tensor:
     """Return what a graph decides: labels, tokens or choices, or the first and last tokens of its answers.
 
     Args:
         graph: File of the graph.
-        config: Configuration of its model.
-        batches: Inputs, as `encode` returns them.
+        model: The exported model.
+        tokenizer: Its tokenizer.
+        rows: Texts of each decision.
     """
     import onnxruntime
 
-    model = OnnxModel(onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"]), config)
-    found = []
-    for inputs in batches:
-        outputs, real = model.run(inputs), inputs["attention_mask"].bool()
+    session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
+    run, task, found = OnnxModel(session, model.config).run, task_of_class(type(model).__name__), []
+    for start in range(0, len(rows), BATCH):
+        batch = rows[start : start + BATCH]
+        texts = [(row[0], choice) for row in batch for choice in row[1:]] if task == CHOICES else batch
+        cut = "only_second" if task == "question-answering" else "longest_first"
+        columns = ([*column] for column in zip(*texts, strict=True))
+        inputs = tokenizer(*columns, truncation=cut, padding=True, return_tensors="pt")
+        if task == CHOICES:  # (B, choices, L)
+            inputs = {name: value.view(len(batch), -1, value.shape[-1]) for name, value in inputs.items()}
+        outputs, real = run(inputs), inputs["attention_mask"].bool()
         if "logits" not in outputs:
             ends = (outputs[name].masked_fill(~real, -torch.inf) for name in ("start_logits", "end_logits"))
             found += [each.argmax(-1) for each in ends]
-        elif config.problem_type == "multi_label_classification":
+        elif model.config.problem_type == "multi_label_classification":
             found.append((outputs["logits"] > 0).flatten())
         else:
             best = outputs["logits"].argmax(-1)

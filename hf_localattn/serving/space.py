@@ -1,7 +1,7 @@
 """Spaces on the Hub with the page of a checkpoint.
 
-A Space installs only torch, transformers and gradio, and for some checkpoints spaCy. Its program is one file: the code
-of the model's widget, and a line that loads the checkpoint with its own code, at the commit that was uploaded.
+A Space installs only torch, transformers and gradio, and for some checkpoints spaCy. It loads the checkpoint with its
+own code, at the commit that was uploaded.
 """
 
 from __future__ import annotations
@@ -11,58 +11,29 @@ import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
-from huggingface_hub import CommitOperationAdd, HfApi, SpaceCard, SpaceCardData, hf_hub_download
-from huggingface_hub.errors import EntryNotFoundError
+from huggingface_hub import CommitOperationAdd, HfApi, SpaceCard, SpaceCardData
 from transformers import AutoConfig
 
 from hf_localattn.errors import hub_upload_errors, loading
 from hf_localattn.hub.checkpoint import read_config
-from hf_localattn.hub.model_card import WITHOUT_PIPELINE
-from hf_localattn.hub.push import parser_of
-from hf_localattn.registry import AUTO_CLASSES, family_of
-from hf_localattn.serving.demo import example_text, widget_task
-from hf_localattn.serving.widgets import WIDGETS, Answer, Widget, add_widget, launch
+from hf_localattn.hub.push import parser_of, published_text
+from hf_localattn.registry import family_of
+from hf_localattn.serving import page
+from hf_localattn.serving.demo import example_text, page_task
 
 GRADIO = "6.31.0"
 """Version of gradio that the page is tested with, as in constraints.txt."""
 
 APP, README, REQUIREMENTS = "app.py", "README.md", "requirements.txt"
-MARK = "Written by `hf-localattn push --space`"
-
-APP_TEXT = '''"""{mark}: page of the model {model}."""
-
-import html
-from itertools import groupby
-from typing import Any, NamedTuple
-
-import gradio as gr
-import torch
-from transformers import {imports}
-
-MODEL = {model!r}
-TRUSTED = {{"revision": {revision!r}, "trust_remote_code": True}}  # the commit whose code this Space runs
-
-
-{code}
-with gr.Blocks(title={title!r}) as page:
-    gr.Markdown("# " + {title!r})
-{load}
-    add_widget(widget, {example!r})
-launch(page)
-'''
-
-PIPELINE = """    pipe = pipeline({task!r}, model=MODEL, **TRUSTED)
-    widget = {widget}(pipe.model, pipe.tokenizer, pipe)"""
-
-NO_PIPELINE = """    model = {auto_class}.from_pretrained(MODEL, **TRUSTED).eval()
-    widget = {widget}(model, AutoTokenizer.from_pretrained(MODEL, **TRUSTED))"""
+MARK = "# Written by `hf-localattn push --space`"
+SETTINGS = "SPACE: dict[str, Any] = {}"
 
 OWN_PIPELINES = ("question-answering", "negation")
 """Pipelines that come with a checkpoint, because transformers has none."""
 
-README_TEXT = """# {title}
+README_TEXT = """
+# {title}
 
 Page of the model [{model}](https://huggingface.co/{model}), made with `hf-localattn push --space`. `app.py` names the
 commit of the model.
@@ -100,7 +71,7 @@ def push_space(
         The name of the Space.
 
     Raises:
-        ValueError: The model has no widget or no pipeline of its own, or the Space has a program of somebody else.
+        ValueError: The model has no page or no pipeline of its own, or the Space has a program of somebody else.
         OSError: The Hub cannot be reached, or refuses the upload.
     """
     contents = space_files(checkpoint, repo_id, revision, license=license)
@@ -110,15 +81,14 @@ def push_space(
         space_id = api.create_repo(
             space_id, repo_type="space", space_sdk="gradio", private=private, exist_ok=True
         ).repo_id
-        app = _published(api, space_id, APP)
+        app, readme = (published_text(api, space_id, name, repo_type="space") for name in (APP, README))
         if app is not None and MARK not in app:
             raise ValueError(
                 f"The Space {space_id} has an {APP} that this command did not write. Choose another name with --space."
             )
-        if app is not None and (readme := _published(api, space_id, README)) is not None:
-            card: Any = SpaceCard(readme, ignore_metadata_errors=True)
-            for name, value in SpaceCard(contents[README]).data.to_dict().items():
-                card.data[name] = value
+        if app is not None and readme is not None:
+            card = SpaceCard(readme, ignore_metadata_errors=True)
+            card.data.__dict__.update(SpaceCard(contents[README]).data.to_dict())
             contents[README] = str(card)
         api.create_commit(
             space_id,
@@ -141,14 +111,13 @@ def space_files(
         license (*optional*): License of the Space.
 
     Raises:
-        ValueError: The model has no widget, no pipeline of its own, or a parser that the Space cannot install.
+        ValueError: The model has no page, no pipeline of its own, or a parser that the Space cannot install.
     """
     folder = Path(checkpoint)
-    stored = read_config(folder)
     with loading("model", str(folder)):
         config = AutoConfig.from_pretrained(folder)
-    task = widget_task(str(folder), config, next(iter(config.architectures or ()), ""))
-    if task in OWN_PIPELINES and task not in (stored.get("custom_pipelines") or {}):
+    task = page_task(str(folder), config, next(iter(config.architectures or ()), ""))
+    if task in OWN_PIPELINES and task not in (read_config(folder).get("custom_pipelines") or {}):
         raise ValueError(
             f"{folder} does not contain its pipeline {task!r}, which a Space needs: load the model with this version"
             " of hf_localattn, and save it again with save_pretrained."
@@ -167,35 +136,21 @@ def space_files(
         models=[repo_id],
         license=license,
     )
-    example = example_text(task, config)
+    trust = {"revision": revision, "trust_remote_code": True}  # the commit whose code the Space runs
     return {
-        APP: program(task, model=repo_id, revision=revision, title=title, example=example),
+        APP: program(task, model=repo_id, trust=trust, title=title, example=example_text(task, config)),
         REQUIREMENTS: "".join(f"{package}\n" for package in packages),
-        README: f"---\n{data.to_yaml()}\n---\n\n{README_TEXT.format(title=title, model=repo_id)}",
+        README: f"---\n{data.to_yaml()}\n---\n{README_TEXT.format(title=title, model=repo_id)}",
     }
 
 
-def program(task: str, *, model: str, revision: str, title: str, example: str | None) -> str:
-    """Return the text of `app.py`.
-
-    Args:
-        task: Task of the widget, a key of `WIDGETS`.
-        model: Name of the model on the Hub.
-        revision: Commit of the model.
-        title: Title of the page.
-        example: Initial text of the first field, or None for the widget's.
-    """
-    widget = WIDGETS[task]
-    code = [inspect.getsource(one) for one in (Answer, Widget, widget, add_widget, launch)]
-    if task in WITHOUT_PIPELINE:
-        auto_class = AUTO_CLASSES[task].__name__
-        imports = f"{auto_class}, AutoTokenizer"
-        load = NO_PIPELINE.format(widget=widget.__name__, auto_class=auto_class)
-    else:
-        imports = "pipeline"
-        load = PIPELINE.format(widget=widget.__name__, task=task)
-    known = {"mark": MARK, "model": model, "revision": revision, "title": title, "example": example}
-    return APP_TEXT.format(**known, code="\n\n".join(code), load=load, imports=imports)
+def program(task: str, **settings: object) -> str:
+    """Return the text of `app.py`: the page, with its settings and without other tasks."""
+    text = inspect.getsource(page).replace(SETTINGS, f"SPACE = {dict(settings, task=task)!r}")
+    for name, other in page.TASKS.items():
+        if name != task:
+            text = text.replace(inspect.getsource(other.answer) + "\n\n", "")
+    return f"{MARK}\n{text}"
 
 
 def _parser_packages(parser: str | None) -> list[str]:
@@ -209,12 +164,3 @@ def _parser_packages(parser: str | None) -> list[str]:
         ) from None
     spacy = f"spacy=={version('spacy')}"
     return [spacy, f"{parser} @ {PARSERS}/{parser}-{number}/{parser}-{number}-py3-none-any.whl"]
-
-
-def _published(api: HfApi, space_id: str, name: str) -> str | None:
-    """Return the text of a file of a Space; None if there is none."""
-    try:
-        path = hf_hub_download(space_id, name, repo_type="space", token=api.token)
-    except EntryNotFoundError:
-        return None
-    return Path(path).read_text(encoding="utf-8")

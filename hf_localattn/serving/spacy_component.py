@@ -104,41 +104,34 @@ class NegationComponent:
 
 
 def describe(finding: Finding, start: int) -> dict[str, Any]:
-    """Return a finding as a dict, with token indices counted from the beginning of the document.
-
-    Args:
-        finding: cue and scope, with indices counted from token `start`.
-        start: index of a token in the document.
-    """
+    """Return a finding, whose indices count from token `start`, with token indices of the document."""
     return {
         "cue": [start + word for word in finding.cue.words],
         "kind": finding.cue.kind,
         "type": finding.cue.type,
         "score": finding.score,
-        "scope": [start + word for word, inside in enumerate(finding.scope.words) if inside],
-        "scope_score": finding.scope.score,
+        "scope": [start + word for word, inside in enumerate(finding.scope) if inside],
+        "scope_score": finding.scope_score,
     }
 
 
 def set_extensions(ent_attribute: str) -> None:
     """Define the extensions, unless they exist, such as those of another component."""
-    if not Doc.has_extension("negations"):
-        Doc.set_extension("negations", default=[])
-    for extension in SCOPES.values():
-        if not Token.has_extension(extension):
-            Token.set_extension(extension, default=False)
-    if not Span.has_extension("negated"):
-        Span.set_extension("negated", getter=is_negated)
-    if not Span.has_extension(ent_attribute):
-        Span.set_extension(ent_attribute, default=False)
+    ours: list[tuple[Any, str, dict[str, Any]]] = [
+        (Doc, "negations", {"default": []}),
+        *((Token, extension, {"default": False}) for extension in SCOPES.values()),
+        (Span, "negated", {"getter": is_negated}),
+        (Span, ent_attribute, {"default": False}),
+    ]
+    for owner, extension, settings in ours:
+        if not owner.has_extension(extension):
+            owner.set_extension(extension, **settings)
 
 
 def is_negated(span: Span) -> bool:
     """Return True if at least half of the tokens of a span are in the scope of negation cues outside the span."""
-    inside = set(range(span.start, span.end))
-    scopes = [
-        one["scope"]
-        for one in span.doc._.negations
-        if one["kind"] == "negation" and not inside.intersection(one["cue"])
-    ]
-    return 2 * len(inside.intersection(*[set().union(*scopes)])) >= len(inside) > 0
+    inside, negated = set(range(span.start, span.end)), set()
+    for one in span.doc._.negations:
+        if one["kind"] == "negation" and not inside.intersection(one["cue"]):
+            negated.update(inside.intersection(one["scope"]))
+    return 2 * len(negated) >= len(inside) > 0

@@ -1,21 +1,33 @@
-"""Training commands: one run, one for each fold, or one for each trial of a search."""
+"""Training commands: one run, one for each fold with mean and deviation of the scores, or the trials of a search."""
 
 from __future__ import annotations
 
+import itertools
+import logging
+import math
+import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+from transformers import HfArgumentParser
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
+from hf_localattn.extras import import_extra
 from hf_localattn.files import remove_leftovers
-from hf_localattn.studies.cross_validation import CrossValidation, check_arguments
-from hf_localattn.studies.processes import RunFailed, finished
+from hf_localattn.parsing import read_json
+from hf_localattn.studies.processes import RunFailed, finished, run_all, start_server
 from hf_localattn.studies.search import Search
-from hf_localattn.studies.study import Study, given_options
+from hf_localattn.studies.study import FOLDS, Study, argument_classes, write_results
 from hf_localattn.tasks import Task
-from hf_localattn.training.arguments import ModelArguments, parse_arguments
-from hf_localattn.training.console import set_up_logging
+from hf_localattn.training.arguments import parse_arguments, set_up_logging
+from hf_localattn.training.run_record import scores_of
+
+logger = logging.getLogger(__name__)
 
 
 def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict[str, float]:
@@ -31,69 +43,134 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
         All metrics.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
     with ExitStack() as claim:
         with exit_on_user_error():
-            model_args, data_args, training_args = parse_arguments(classes, words)
+            model_args, data_args, training_args = parse_arguments(argument_classes(task), words)
             set_up_logging(training_args)
-            is_study = training_args.search_space is not None or data_args.num_folds is not None
-            options = given_options(classes, words) if is_study else {}
-            execute = prepare(Study(task, model_args, data_args, training_args, options), claim)
+            if len(words) == 1 and words[0].endswith(".json"):
+                options = read_json(Path(words[0]))
+            else:
+                parser = HfArgumentParser(argument_classes(task))
+                given = vars(parser.parse_args(words))
+                options = {name: value for name, value in given.items() if value != parser.get_default(name)}
+            execute = _prepare(Study(task, model_args, data_args, training_args, options), claim)
         with exit_on_user_error(OSError, RunFailed):
             return execute()
 
 
-def prepare(study: Study, claim: ExitStack) -> Callable[[], dict[str, float]]:
-    """Lock the output folder, and prepare a run, a cross-validation or a search.
-
-    Args:
-        study: the command.
-        claim: context to which the lock of the folder is added.
-
-    Returns:
-        Function that executes it and returns the metrics.
-
-    Raises:
-        ValueError, OSError: arguments, data or model are invalid or cannot be loaded, or another process uses the
-            output folder.
-        ImportError: an option needs an extra that is not installed.
-    """
-    training_args, fold = study.training_args, study.data_args.fold
-    is_search = training_args.search_space is not None
+def _prepare(study: Study, claim: ExitStack) -> Callable[[], dict[str, float]]:
+    """Lock the output folder, check everything, and return a function that executes the command."""
+    fold, is_search = study.data_args.fold, study.training_args.search_space is not None
     has_folds = study.data_args.num_folds is not None and not is_search
-    _check_workers(study, is_study=is_search or (has_folds and fold is None))
-    if has_folds:
-        check_arguments(training_args)
-    whole, arguments = study, study.arguments() if has_folds else {}
-    if has_folds and fold is not None:
-        whole.check_folder(arguments)
-        study = study.of_fold(fold)
-    if training_args.process_index == 0:  # one process locks the folder for all processes of the run
-        claim.enter_context(claimed(study.folder))
-        remove_leftovers(study.folder)
-    if is_search:
-        return Search(study).execute
-    if has_folds and fold is None:
-        return CrossValidation(study, arguments).execute
-    if has_folds and (metrics := finished(study.folder)) is not None:
+    _check(study, "--search_space" if is_search else "--num_folds" if has_folds else None)
+    arguments = study.check_folder() if has_folds else {}
+    command = study.of_fold(fold) if has_folds and fold is not None else study
+    if study.training_args.process_index == 0:  # one process locks the folder for all processes of the run
+        claim.enter_context(claimed(command.folder))
+        remove_leftovers(command.folder)
+    if is_search or (has_folds and fold is None):
+        start_server()  # it imports while this process checks arguments and data
+        return Search(study).execute if is_search else CrossValidation(study, arguments).execute
+    if has_folds and (metrics := finished(command.folder)) is not None:
         return lambda: metrics
-    run = study.prepare()
+    run = command.prepare()
     if has_folds:
-        whole.save(arguments)
+        study.save(arguments)
     return run.execute
 
 
-def _check_workers(study: Study, *, is_study: bool) -> None:
-    args = study.training_args
+def _check(study: Study, option: str | None) -> None:
+    """Raise errors for arguments that cannot be used together. `option` is that of a search or of folds."""
+    args, fold = study.training_args, study.data_args.fold
+    is_study = option is not None and (option != "--num_folds" or fold is None)
     if is_study and args.world_size > 1:
         raise ValueError(
             "Folds and trials are processes: run the script without torchrun or accelerate launch, or give one --fold."
         )
-    if args.workers == 1 and args.ray_address is None:
-        return
-    given = f"--workers {args.workers}" if args.ray_address is None else f"--ray_address {args.ray_address}"
-    if not is_study:
+    if not is_study and (args.workers > 1 or args.ray_address is not None):
+        given = f"--workers {args.workers}" if args.ray_address is None else f"--ray_address {args.ray_address}"
         raise ValueError(
             f"{given} runs folds or trials of a search in parallel: give --num_folds or --search_space, or leave it"
             " out. To train one model on several GPUs use torchrun or accelerate launch."
         )
+    if args.ray_address is not None:
+        import_extra("ray", "cluster", "--ray_address")
+    if option == "--search_space" and study.data_args.num_folds is not None and fold is None:
+        raise ValueError(
+            "--num_folds cannot be used with --search_space: give one --fold, or use it later with the best setting."
+        )
+    wanted = args.resume_from_checkpoint
+    if option and isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
+        remedy = "leave it out, and repeat the command to resume it"
+        raise ValueError(f"--resume_from_checkpoint {wanted} cannot be used with {option}: {remedy}.")
+    if option and args.push_to_hub:
+        remedy = "leave it out, and train the final model without that option"
+        raise ValueError(f"--push_to_hub cannot be used with {option}: {remedy}.")
+
+
+class CrossValidation:
+    """The runs of all folds.
+
+    Fold k is the run of the same options with `--fold k`: it is trained in `output_dir/fold-k` with the seed
+    `seed + k - 1`. `output_dir/folds.json` contains the arguments, the metrics of the folds before the first
+    unfinished fold, and their mean and sample standard deviation. To resume a killed cross-validation, repeat the
+    command.
+    """
+
+    def __init__(self, study: Study, arguments: Mapping[str, Any]):
+        self.study, self.arguments = study, arguments
+        self.numbers = range(1, (study.data_args.num_folds or 0) + 1)
+        found = {number: finished(study.folder / f"fold-{number}") for number in self.numbers}
+        self.results = {number: metrics for number, metrics in found.items() if metrics is not None}
+        if left := found.keys() - self.results.keys():  # one fold is enough to find errors before training
+            study.of_fold(min(left)).check()
+
+    def execute(self) -> dict[str, float]:
+        """Run the unfinished folds, and return mean and deviation of each score (`eval_f1_mean`, `eval_f1_std`)."""
+        args = self.study.training_args
+        self.study.save(self.arguments)
+        self._write()
+        left = [number for number in self.numbers if number not in self.results]
+        runs = [self.study.run(self.study.folder / f"fold-{number}", fold=number) for number in left]
+        ended = run_all(runs, args.workers, args.ray_address, use_cpu=args.use_cpu)
+        for run, metrics in tqdm(ended, "folds", len(runs), disable=args.disable_tqdm):
+            number = run.options["fold"]
+            if isinstance(metrics, RunFailed):
+                raise RunFailed(f"Fold {number} failed: {metrics}")
+            self.results[number] = metrics
+            self._write()
+            scores = ", ".join(f"{name} {value:.4f}" for name, value in scores_of(metrics).items())
+            logger.info("Fold %d of %d: %s.", number, len(self.numbers), scores)
+        means, deviations = self._write()
+        rows = [f"| {name} | {mean:.4f} | {deviations[name]:.4f} |" for name, mean in means.items()]
+        table = "\n".join(["| score | mean | deviation |", "|---|---|---|", *rows])
+        logger.info("Scores of %d folds:\n%s", len(self.numbers), table)
+        return {f"{name}_mean": value for name, value in means.items()} | {
+            f"{name}_std": value for name, value in deviations.items()
+        }
+
+    def _write(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Write the results of the folds before the first unfinished one, and return their means and deviations."""
+        done = [self.results[number] for number in itertools.takewhile(self.results.__contains__, self.numbers)]
+        means, deviations = summary_of(done)
+        found = {"settings": self.arguments, "mean": means, "std": deviations, "folds": done}
+        write_results(self.study.folder / FOLDS, found)
+        return means, deviations
+
+
+def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the means and the sample standard deviations of all scores that occur in all results.
+
+    For fewer than two results, there are no deviations.
+    """
+    scores = [scores_of(metrics) for metrics in results]
+    names = [name for name in (scores[0] if scores else {}) if all(name in one for one in scores)]
+    values = {name: [one[name] for one in scores] for name in names}
+    means = {name: statistics.fmean(own) for name, own in values.items()}
+    # `statistics.stdev` fails for NaN and infinities.
+    spread = {
+        name: statistics.stdev(own) if all(map(math.isfinite, own)) else math.nan
+        for name, own in values.items()
+        if len(own) > 1
+    }
+    return means, spread

@@ -1,4 +1,4 @@
-"""Comparison of two finished results, for `hf-localattn compare`: folders of the scripts, or rows of tables."""
+"""Comparison of two finished results: intervals, paired tests, Holm's correction."""
 
 from __future__ import annotations
 
@@ -11,14 +11,122 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hf_localattn.errors import join_names
+from hf_localattn.extras import LazyExtra
 from hf_localattn.parsing import read_json
-from hf_localattn.studies.cross_validation import RESULTS as FOLDS
 from hf_localattn.studies.processes import finished
-from hf_localattn.studies.statistics import Comparison, compare_runs, format_interval, format_p, holm
-from hf_localattn.studies.study import write_results
+from hf_localattn.studies.study import FOLDS, write_results
+from hf_localattn.training.output_folder import RUN
 from hf_localattn.training.run_record import NO_SCORES
-from hf_localattn.training.same_run import RUN
+
+stats = LazyExtra("scipy.stats", "train", "A test of significance")
+
+LEVEL = 0.95
+"""Probability that an interval contains the difference."""
+
+SAME = 1e-9
+"""Differences that vary less than this, relative to their size, are equal except for rounding."""
+
+
+@dataclass
+class Comparison:
+    """Difference between the runs of two results with the same seeds or folds. Everything unknown is None.
+
+    Attributes:
+        difference: mean difference over the pairs of runs.
+        interval: 95 % interval of the difference.
+        p_value: two-sided p-value of a paired t-test.
+        pairs: number of runs that both results have.
+        remark: reason for a missing or limited comparison.
+    """
+
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    pairs: int = 0
+    remark: str | None = None
+
+
+def compare_runs(
+    own: Mapping[int, float],
+    other: Mapping[int, float],
+    own_data: Mapping[int, Mapping[str, Any]] | None = None,
+    other_data: Mapping[int, Mapping[str, Any]] | None = None,
+    *,
+    folds: int | None = None,
+) -> Comparison:
+    """Compare two results in the runs that both have. Runs are not compared if their data differ or a score is NaN.
+
+    Interval and p-value are those of a paired t-test. The training sets of folds overlap, so that the variance of
+    their differences is corrected (Nadeau and Bengio 2003): the factor 1/n becomes 1/n + 1/(folds - 1).
+
+    Args:
+        own: scores of the first result, by number of the run.
+        other: scores of the second result.
+        own_data: digest of each split, by number of the run of the first result, *optional*.
+        other_data: the same of the second result, *optional*.
+        folds: number of folds, if the runs are folds of a cross-validation, *optional*.
+
+    Example:
+        >>> found = compare_runs({0: 81.0, 1: 83.0, 2: 82.0}, {0: 79.5, 1: 80.5, 2: 81.0})
+        >>> round(found.difference, 2), [round(end, 2) for end in found.interval], round(found.p_value, 3)
+        (1.67, [-0.23, 3.56], 0.063)
+    """
+    common = sorted(own.keys() & other.keys())
+    if not common:
+        return Comparison(remark="no run of both has the same seed or fold: not compared" if own and other else None)
+    differences = np.array([own[number] - other[number] for number in common], dtype=float)
+    if not np.isfinite(differences).all():
+        return Comparison(remark="a score is NaN: not compared")
+    data = [((own_data or {}).get(number, {}), (other_data or {}).get(number, {})) for number in common]
+    if differ := {split for one, two in data for split in one.keys() & two.keys() if one[split] != two[split]}:
+        return Comparison(remark=f"the runs have other data ({', '.join(sorted(differ))}): not compared")
+    found = Comparison(difference=float(differences.mean()), pairs=len(common))
+    remarks = []
+    if unpaired := sorted(own.keys() ^ other.keys()):
+        remarks.append(f"run {', '.join(map(str, unpaired))} of only one of both is left out of the difference")
+    if found.pairs == 1:
+        remarks.append("one run: no interval")
+    elif differences.std(ddof=1) <= SAME * max(1.0, float(np.abs(differences).max())):
+        remarks.append("all differences are equal: no interval")
+    else:
+        overlap = 0.0 if folds is None else 1 / (folds - 1)
+        error = math.sqrt(float(differences.var(ddof=1)) * (1 / found.pairs + overlap))
+        low, high = stats.t.interval(LEVEL, found.pairs - 1, loc=found.difference, scale=error)
+        found.interval = float(low), float(high)
+        found.p_value = 2 * float(stats.t.sf(abs(differences.mean()) / error, found.pairs - 1))
+    found.remark = "; ".join(remarks) or None
+    return found
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Correct p-values for the number of tests (Holm 1979).
+
+    The probability of at least one p-value below 5 % is at most 5 % if no row differs from its baseline, for any
+    dependence between the tests. None stays None and is not counted.
+
+    Example:
+        >>> holm([0.01, None, 0.04, 0.03])
+        [0.03, None, 0.06, 0.06]
+    """
+    found: list[float | None] = [None] * len(p_values)
+    known = sorted((value, place) for place, value in enumerate(p_values) if value is not None)
+    largest = 0.0
+    for rank, (value, place) in enumerate(known):
+        found[place] = largest = max(largest, min(1.0, (len(known) - rank) * value))
+    return found
+
+
+def format_interval(interval: tuple[float, float] | None, scale: float = 1) -> str:
+    """Format an interval for a table. Both ends are multiplied by `scale`."""
+    return "-" if interval is None else f"[{scale * interval[0]:+.2f}, {scale * interval[1]:+.2f}]"
+
+
+def format_p(value: float | None) -> str:
+    """Format a p-value for a table."""
+    return "-" if value is None else f"{value:.2g}"
 
 
 @dataclass
@@ -36,16 +144,6 @@ class Result:
     folds: int | None = None
     metrics: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     data: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-
-    def add(self, number: int, metrics: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        """Add a run.
-
-        Raises:
-            ValueError: there is a run with this number.
-        """
-        if number in self.metrics:
-            raise ValueError(f"{self.name} has several runs with seed {number}: name each seed once.")
-        self.metrics[number], self.data[number] = metrics, data
 
     def scores(self, metric: str) -> dict[int, float]:
         """Return a score by number of the run. JSON has null for NaN."""
@@ -66,81 +164,58 @@ class Result:
 
 
 def load_result(name: str) -> Result:
-    """Read a result.
-
-    Args:
-        name: output folder of a script, or of one with `--num_folds`; a pattern of such folders of several seeds, such
-            as `runs/cool-*`; or `TABLE.json:ROW` or `TABLE.json:ROW:TASK`.
-
-    Raises:
-        ValueError: the result is not finished, or not clear.
-        OSError: a file cannot be read.
-    """
+    """Read a result, as it is named for `compare`."""
     table, separator, row = name.partition(".json:")
     if separator:
-        return _row_of_table(name, Path(f"{table}.json"), row)
+        return _row_of_table(name, Path(f"{table}.json"), *row.partition(":")[::2])
     folders = [Path(name)] if Path(name).is_dir() else [Path(found) for found in sorted(glob.glob(name))]
     if not folders:
         raise ValueError(f"{name} is no folder, no pattern of folders and no TABLE.json:ROW. Check the name.")
+    if len(folders) == 1 and (folders[0] / FOLDS).is_file():
+        found = read_json(folders[0] / FOLDS)
+        count, folds = found["settings"]["num_folds"], dict(enumerate(found["folds"], start=1))
+        if len(folds) < count:
+            raise ValueError(f"{name} has {len(folds)} of {count} folds: repeat the command of that run to finish it.")
+        return Result(name, count, folds, {k: _seed_and_data(folders[0] / f"fold-{k}")[1] for k in folds})
     result = Result(name)
     for folder in folders:
-        if (folder / FOLDS).is_file() and len(folders) == 1:
-            return _folds(name, folder)
         if (metrics := finished(folder)) is None:
             raise ValueError(
                 f"{folder} is not the output folder of a finished run: repeat its command. A table is given by"
                 " TABLE.json:ROW, and several seeds by a pattern in quotes."
             )
-        arguments = read_json(folder / RUN) if (folder / RUN).is_file() else {}  # of a run without training
-        result.add(arguments.get("seed", 0), metrics, digests_in(arguments))
+        seed, data = _seed_and_data(folder)
+        if seed in result.metrics:
+            raise ValueError(f"{name} has several runs with seed {seed}: name each seed once.")
+        result.metrics[seed], result.data[seed] = metrics, data
     return result
 
 
-def digests_in(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the digests of the data that decide a score, from the arguments of a run."""
-    return {name: arguments[name] for name in ("validation data", "test data") if name in arguments}
-
-
-def _folds(name: str, folder: Path) -> Result:
-    found = read_json(folder / FOLDS)
-    settings, folds = found["settings"], found["folds"]
-    if len(folds) < settings["num_folds"]:
-        raise ValueError(
-            f"{folder} has {len(folds)} of {settings['num_folds']} folds: repeat the command of that run to finish it."
-        )
-    result = Result(name, folds=settings["num_folds"])
-    for number, metrics in enumerate(folds, start=1):
-        path = folder / f"fold-{number}" / RUN
-        result.add(number, metrics, digests_in(read_json(path)) if path.is_file() else {})
-    return result
-
-
-def _row_of_table(name: str, path: Path, row: str) -> Result:
-    row, _, task = row.partition(":")
+def _row_of_table(name: str, path: Path, row: str, task: str) -> Result:
     runs = read_json(path)["runs"]
     if not (own := [run for run in runs if run["row"] == row]):
-        raise ValueError(f"{path} has no run of a row {row!r}; its rows are {join_names(_unique(runs, 'row'))}.")
-    tasks = _unique(own, "task")
+        rows = join_names(list(dict.fromkeys(run["row"] for run in runs)))
+        raise ValueError(f"{path} has no run of a row {row!r}; its rows are {rows}.")
+    tasks = list(dict.fromkeys(run["task"] for run in own))
     if task not in tasks and (task or len(tasks) > 1):
-        raise ValueError(
-            f"{name}: give one of the tasks of the row, {join_names(tasks)}, as in {path}:{row}:{tasks[0]}."
-        )
+        raise ValueError(f"{name}: give one of the tasks of the row, {join_names(tasks)}, as in {path}:{row}:TASK.")
     own = [run for run in own if run["task"] == (task or tasks[0])]
-    result = Result(name, folds=own[0]["folds"])
-    for run in own:
-        result.add(run["run"], run["metrics"], run["data"])
-    return result
+    metrics, data = ({run["run"]: run[part] for run in own} for part in ("metrics", "data"))
+    return Result(name, own[0]["folds"], metrics, data)
 
 
-def _unique(runs: Sequence[Mapping[str, Any]], name: str) -> list[str]:
-    return list(dict.fromkeys(run[name] for run in runs))
+def _seed_and_data(folder: Path) -> tuple[int, dict[str, Any]]:
+    """Return the seed of a run, and digests of the data that decide its scores. A run without training leaves none."""
+    known = read_json(folder / RUN) if (folder / RUN).is_file() else {}
+    return known.get("seed", 0), {name: own for name, own in known.items() if name in ("validation data", "test data")}
 
 
 def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path | None = None) -> str:
     """Compare two results, and return the comparison as text.
 
     Args:
-        first: a result, see `load_result`.
+        first: output folder of a script, or of one with `--num_folds`; a pattern of such folders of several seeds,
+            such as `runs/cool-*`; or `TABLE.json:ROW` or `TABLE.json:ROW:TASK`.
         second: the result that it is compared with.
         metrics: names of scores, such as "eval_f1"; by default all that both results have.
         output: JSON file for the comparison, *optional*.
@@ -152,20 +227,11 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
     if one.folds != other.folds:
         kinds = " and ".join("seeds" if own.folds is None else f"{own.folds} folds" for own in (one, other))
         raise ValueError(f"The results are of {kinds}: compare seeds with seeds, or the same folds.")
-    if not one.metrics.keys() & other.metrics.keys():
-        numbers = [join_names(list(map(str, own.metrics))) for own in (one, other)]
-        raise ValueError(
-            f"{first} has the seeds {numbers[0]}, and {second} {numbers[1]}: runs are compared in pairs with the same"
-            " seed. Train both with the same seeds."
-        )
     common = [name for name in one.names if name in other.names]
     names = list(metrics) or common
-    if missing := [name for name in names if name not in common]:
-        raise ValueError(
-            f"--metric {missing[0]}: not a score of both results. They share {join_names(common) or 'none'}."
-        )
-    if not names:
-        raise ValueError(f"{first} and {second} have no score in common.")
+    if not names or not {*names} <= {*common}:
+        shared = join_names(common) or "none"
+        raise ValueError(f"{first} and {second} share the scores {shared}: --metric must name one of them.")
     found = {
         name: compare_runs(one.scores(name), other.scores(name), one.data, other.data, folds=one.folds)
         for name in names
@@ -176,31 +242,21 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
     corrected = dict(zip(found, holm([comparison.p_value for comparison in found.values()]), strict=True))
     if output is not None:
         scores = {
-            name: {**dataclasses.asdict(comparison), "corrected_p_value": corrected[name]}
-            for name, comparison in found.items()
+            name: dataclasses.asdict(own) | {"corrected_p_value": corrected[name]} for name, own in found.items()
         }
         write_results(output, {"first": first, "second": second, "folds": one.folds, "scores": scores})
-    return "\n".join(_lines(one, other, found, corrected))
-
-
-def _lines(one: Result, other: Result, found: dict[str, Comparison], corrected: dict[str, float | None]) -> list[str]:
     lines = [f"A: {one.name}", f"B: {other.name}", ""]
     lines += ["| score | A | B | A - B | 95 % interval | corrected p (n) |", "|---|---|---|---|---|---|"]
-    # Shares such as accuracies have small differences.
     for name, own in found.items():
         means = [statistics.fmean(result.scores(name).values()) for result in (one, other)]
-        scale, unit = (100, " (%)") if max(map(abs, means)) <= 1 else (1, "")
-        ends = None if own.interval is None else (scale * own.interval[0], scale * own.interval[1])
-        assert own.difference is not None
-        cells = [f"{name}{unit}", *(f"{scale * mean:.2f}" for mean in means), f"{scale * own.difference:+.2f}"]
-        lines.append(
-            f"| {' | '.join([*cells, format_interval(ends), f'{format_p(corrected[name])} ({own.pairs})'])} |"
-        )
-    remarks: dict[str, list[str]] = {}
-    for name, own in found.items():
-        if own.remark is not None:
-            remarks.setdefault(own.remark, []).append(name)
-    lines += ["", *(f"* {', '.join(names)}: {remark}." for remark, names in remarks.items())]
+        scale, unit = (100, " (%)") if max(map(abs, means)) <= 1 else (1, "")  # shares have small differences
+        cells = [f"{name}{unit}", *(f"{scale * mean:.2f}" for mean in means), f"{scale * (own.difference or 0):+.2f}"]
+        cells += [format_interval(own.interval, scale), f"{format_p(corrected[name])} ({own.pairs})"]
+        lines.append(f"| {' | '.join(cells)} |")
+    remarks = dict.fromkeys(own.remark for own in found.values() if own.remark)
+    lines += [
+        "",
+        *(f"* {', '.join(name for name in found if found[name].remark == text)}: {text}." for text in remarks),
+    ]
     kind = "folds, with Nadeau and Bengio's correction" if one.folds else "seeds"
-    lines.append(f"* n is the number of pairs of {kind}; p is corrected for {len(found)} scores (Holm).")
-    return lines
+    return "\n".join([*lines, f"* n is the number of pairs of {kind}; p is corrected for {len(found)} scores (Holm)."])

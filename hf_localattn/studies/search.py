@@ -14,16 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
-from transformers import AutoConfig
 
-from hf_localattn.assignments import format_assignments, format_value, parse_config_fields
-from hf_localattn.errors import loading
+from hf_localattn.assignments import format_assignments, format_value
 from hf_localattn.extras import import_extra
 from hf_localattn.names import PLAIN
-from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import get_family
-from hf_localattn.studies.processes import RunFailed, ScriptRun, machine_of, run_all
-from hf_localattn.studies.search_space import MOST_SETTINGS, SEARCHABLE, read_space
+from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
+from hf_localattn.studies.search_space import (
+    MOST_SETTINGS,
+    SEARCHABLE,
+    combinations,
+    examples,
+    params_of,
+    read_space,
+    setting_of,
+)
 from hf_localattn.studies.study import Study, write_results
 from hf_localattn.training.optimizers import import_lookahead
 from hf_localattn.training.run_record import scores_of
@@ -31,8 +36,6 @@ from hf_localattn.training.run_record import scores_of
 logger = logging.getLogger(__name__)
 
 RESULTS = "search.json"
-STORAGE = "search.db"
-STUDY = "search"
 
 
 class Search:
@@ -42,179 +45,120 @@ class Search:
     Optuna's study. To resume a killed search with its unfinished trials, repeat the command. To extend a finished
     search, repeat it with a larger `search_trials`. With one worker, the settings depend only on the scores and on
     `seed`. A setting that fails is recorded with its error, and is not tried again.
-
-    Args:
-        study: the command.
-
-    Raises:
-        ImportError: Optuna, or a library that a setting needs, is not installed.
-        ValueError, OSError: an argument cannot be used with a search, the search space is invalid, the output folder
-            holds other files, or arguments, data or model are invalid or cannot be loaded.
     """
 
     def __init__(self, study: Study):
         self.optuna = import_extra("optuna", "search", "--search_space")
         self.study, self.args = study, study.training_args
-        _check_arguments(study)
+        self.where = f"--search_space {self.args.search_space}"
         self.space = read_space(str(self.args.search_space), study.model_args)
-        self.combinations: list[dict[str, Any]] | None = None  # None if the search does not try all combinations
-        self.count = self._plan()
-        self.trials_folder = study.folder / "_trials"  # temporary
-        space = {name: str(own.distribution) for name, own in self.space.items()}
-        self.arguments = study.arguments(search_space=space)
-        study.check_folder(self.arguments)
-        self.machine = machine_of(self.args.workers, self.args.ray_address, use_cpu=self.args.use_cpu)
-        metric, greater_is_better = self._example().check()
-        self.metric, self.direction = str(metric), "maximize" if greater_is_better else "minimize"
+        self.settings = self._settings()  # None if Optuna draws them
+        self.count = int(self.args.search_trials or 0) if self.settings is None else len(self.settings)
+        self.folder = study.folder / "_trials"  # temporary
+        space = {name: str(distribution) for name, distribution in self.space.items()}
+        self.arguments = study.check_folder(search_space=space)
+        args = copy.copy(self.args)  # of a trial without a setting, to check arguments and data
+        args.do_train, args.do_eval, args.do_predict, args.output_dir = True, True, False, str(self.folder / "check")
+        example, fold = dataclasses.replace(study, training_args=args), study.data_args.fold
+        checked = (example if fold is None else example.of_fold(fold)).check()
+        self.metric, self.maximizes = str(checked.metric_for_best_model), bool(checked.greater_is_better)
+        self.direction = "maximize" if self.maximizes else "minimize"
 
     def execute(self) -> dict[str, float]:
-        """Run the remaining trials and return the metrics of the best trial.
-
-        Raises:
-            ValueError: all trials have failed.
-        """
+        """Run the remaining trials, and return the metrics of the best one."""
         self.study.save(self.arguments)
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged below
-        storage = f"sqlite:///{self.study.folder.resolve() / STORAGE}"
+        storage, state = f"sqlite:///{self.study.folder.resolve() / 'search.db'}", self.optuna.trial.TrialState
         study = self.optuna.create_study(
-            study_name=STUDY, storage=storage, direction=self.direction, load_if_exists=True
+            study_name="search", storage=storage, direction=self.direction, load_if_exists=True
         )
-        self._take_up(study)
-        trials = self._write(study)
-        asked: dict[Path, Any] = {}
-        left = self.count - len(trials)
-        for run, outcome in tqdm(
-            run_all(self._runs(study, asked), self.machine), "trials", left, disable=self.args.disable_tqdm
-        ):
-            trial = asked[run.folder]
-            if isinstance(outcome, RunFailed):
-                trial.set_user_attr("error", str(outcome))
-                study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
-            else:
-                trial.set_user_attr("metrics", json.loads(json.dumps(scores_of(outcome))))
-                study.tell(trial, self._score(outcome))
-            shutil.rmtree(run.folder, ignore_errors=True)
-            trials = self._write(study)
-            self._report(next(own for own in trials if own["number"] == trial.number), trials)
-        shutil.rmtree(self.trials_folder, ignore_errors=True)
-        ranked = self._ranked(trials)
-        if not ranked:
-            raise ValueError(
-                f"--search_space {self.args.search_space}: no trial has a score, because all {len(trials)} failed."
-                f" {self._failure(trials[0])}"
-            )
-        logger.info("%d trials, the best first:\n%s", len(trials), self._table(ranked))
-        for own in trials:
-            if "error" in own:
-                logger.info(self._failure(own))
-        logger.info("The best setting: %s", self.as_options(ranked[0]["setting"]))
-        return ranked[0]["metrics"]
-
-    def _plan(self) -> int:
-        """Validate all settings, or example settings, and return the number of trials."""
-        combinations, asked = self.space.combinations(), self.args.search_trials
-        config = self._backbone_config()
-        if combinations is None and asked is None:
-            endless = any(own.values is None for own in self.space.values())
-            cause = "a range without a step" if endless else f"more than {MOST_SETTINGS:,} combinations of values"
-            raise ValueError(f"--search_space has {cause}: give the number of trials with --search_trials.")
-        if asked is not None and (combinations is None or asked < len(combinations)):
-            for setting in self.space.examples():
-                self._checked(setting, config)
-            return asked
-        assert combinations is not None
-        distinct: dict[str, dict[str, Any]] = {}
-        for setting in combinations:
-            distinct.setdefault(json.dumps(self._checked(setting, config)), setting)
-        if same := len(combinations) - len(distinct):
-            logger.info(
-                "Leaving out %d of %d combinations, which differ from another one only in fields without effect.",
-                *(same, len(combinations)),
-            )
-        self.combinations = list(distinct.values())
-        return len(self.combinations)
-
-    def _backbone_config(self) -> Any:
-        """Return the configuration of the backbone; None if the model has no family."""
-        model = self.study.model_args
-        if model.family in (None, PLAIN):
-            return None
-        source = resolve_backbone(model.source)
-        hub = {"cache_dir": model.cache_dir, "revision": model.model_revision, "token": model.token}
-        with loading("backbone", source):
-            return AutoConfig.from_pretrained(source, **hub)
-
-    def _checked(self, setting: Mapping[str, Any], backbone_config: Any) -> dict[str, Any]:
-        """Validate a setting, and return it with fields that have no effect at their defaults.
-
-        Raises:
-            ValueError: an argument or a field is invalid. The message names the setting.
-            ImportError: the setting needs an extra that is not installed.
-        """
-        arguments = {name: value for name, value in setting.items() if name in SEARCHABLE}
-        fields = {name: value for name, value in setting.items() if name not in SEARCHABLE}
-        try:
-            changed = dataclasses.replace(self.args, **arguments)
-            if changed.lookahead_steps is not None:
-                import_lookahead()
-            if backbone_config is None:
-                return dict(setting)
-            family = get_family(str(self.study.model_args.family))
-            given, _ = family.split_fields(parse_config_fields(family.name, self.study.model_args.local_config))
-            config = family.config(backbone_config=backbone_config, **{**given, **fields})
-            if changed.local_learning_rate is not None and not family.trains_backbone(config):
-                raise ValueError(
-                    "the backbone is frozen, so that local_learning_rate would apply to all trained parameters: search"
-                    " learning_rate alone."
-                )
-        except ValueError as error:
-            values = ", ".join(format_assignments(setting))
-            raise ValueError(f"--search_space {self.args.search_space}, with {values}: {error}") from None
-        idle = {name: getattr(type(config), name) for name in family.inactive_fields(config) if name in fields}
-        return {**setting, **idle}
-
-    def _example(self) -> Study:
-        """Return the command of a trial without a setting, to check arguments and data."""
-        args = copy.copy(self.args)
-        args.do_train, args.do_eval, args.do_predict = True, True, False
-        args.output_dir = str(self.trials_folder / "check")
-        fold, study = self.study.data_args.fold, dataclasses.replace(self.study, training_args=args)
-        return study if fold is None else study.of_fold(fold)
-
-    def _take_up(self, study: Any) -> None:
-        """Queue the trials that were running when the search was killed, and all combinations of a finite search."""
-        state = self.optuna.trial.TrialState
-        for trial in study.get_trials(states=(state.RUNNING,)):
+        for trial in study.get_trials(states=(state.RUNNING,)):  # the search was killed
             study.tell(trial.number, state=state.FAIL)
             if trial.params.keys() == self.space.keys():
                 study.enqueue_trial(trial.params, {"folder": trial.user_attrs.get("folder")})
-        for setting in self.combinations or ():
-            study.enqueue_trial(self.space.stored(setting), skip_if_exists=True)
+        for setting in self.settings or ():
+            study.enqueue_trial(params_of(setting, self.space), skip_if_exists=True)
+        asked: dict[Path, Any] = {}
+        trials, args = self._write(study), self.args
+        ended = run_all(self._runs(study, asked), args.workers, args.ray_address, use_cpu=args.use_cpu)
+        for run, outcome in tqdm(ended, "trials", self.count - len(trials), disable=args.disable_tqdm):
+            trial = asked[run.folder]
+            if isinstance(outcome, RunFailed):
+                trial.set_user_attr("error", str(outcome))
+                study.tell(trial, state=state.FAIL)
+            else:
+                score = outcome[f"eval_{self.metric}"]
+                worst = -math.inf if self.maximizes else math.inf  # Optuna does not accept NaN
+                trial.set_user_attr("metrics", json.loads(json.dumps(scores_of(outcome))))
+                study.tell(trial, worst if math.isnan(score) else score)
+            shutil.rmtree(run.folder, ignore_errors=True)
+            trials = self._write(study)
+            self._report(trials[trial.number], self._ranked(trials))
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return self._conclude(trials)
+
+    def _settings(self) -> list[dict[str, Any]] | None:
+        """Validate all settings of a finite search, and return them; or validate examples of the values."""
+        every, asked = combinations(self.space), self.args.search_trials
+        if every is None and asked is None:
+            raise ValueError(
+                f"--search_space has a range without a step, or more than {MOST_SETTINGS:,} combinations of values:"
+                " give the number of trials with --search_trials."
+            )
+        if every is None or (asked is not None and asked < len(every)):
+            for setting in examples(self.space):
+                self._checked(setting)
+            return None
+        distinct: dict[str, dict[str, Any]] = {}
+        for setting in every:
+            distinct.setdefault(json.dumps(self._checked(setting)), setting)
+        if same := len(every) - len(distinct):
+            message = "Leaving out %d of %d combinations, which differ from another one only in fields without effect."
+            logger.info(message, same, len(every))
+        return list(distinct.values())
+
+    def _checked(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Validate a setting, and return it with fields that have no effect at their defaults."""
+        try:
+            study = Study.of(self.study.script, {**self.study.options, **self.options_of(setting)})
+            if study.training_args.lookahead_steps is not None:
+                import_lookahead()
+            config, family = study.config(), study.model_args.family
+            if family in (None, PLAIN):
+                return dict(setting)
+            if study.training_args.local_learning_rate is not None and not get_family(family).trains_backbone(config):
+                raise ValueError(
+                    "the backbone is frozen, and needs no local_learning_rate: search learning_rate alone."
+                )
+        except ValueError as error:
+            values = ", ".join(format_assignments(setting))
+            raise ValueError(f"{self.where}, with {values}: {error}") from None
+        idle = [name for name in get_family(family).inactive_fields(config) if name in setting]
+        return {**setting, **{name: getattr(type(config), name) for name in idle}}
+
+    def options_of(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that a setting changes, by name."""
+        options = {name: value for name, value in setting.items() if name in SEARCHABLE}
+        fields = {name: value for name, value in setting.items() if name not in SEARCHABLE}
+        given = [word for word in self.study.model_args.local_config if word.partition("=")[0].strip() not in fields]
+        return options | ({"local_config": [*given, *format_assignments(fields)]} if fields else {})
 
     def _runs(self, study: Any, asked: dict[Path, Any]) -> Iterator[ScriptRun]:
         """Yield a run whenever a process can start it, and store its Optuna trial in `asked`, by folder."""
+        fold, is_parallel = self.study.data_args.fold, self.args.workers > 1 or self.args.ray_address is not None
         while (number := len(self._begun(study))) < self.count:
             # Each trial has a new sampler with another seed, because a resumed sampler repeats its first draws.
-            is_parallel = self.args.workers > 1 or self.args.ray_address is not None
             study.sampler = self.optuna.samplers.TPESampler(seed=self.args.seed + number, constant_liar=is_parallel)
-            trial = study.ask({name: own.distribution for name, own in self.space.items()})
-            folder = trial.user_attrs.get("folder") or f"trial-{trial.number}"
-            trial.set_user_attr("folder", folder)
-            run = self._run(self.space.setting(trial.params), self.trials_folder / folder)
-            asked[run.folder] = trial
-            yield run
-
-    def _run(self, setting: Mapping[str, Any], folder: Path) -> ScriptRun:
-        """Return the run of a trial."""
-        changes = {name: value for name, value in setting.items() if name in SEARCHABLE}
-        if self.space.fields:
-            changes["local_config"] = self._local_config(setting)
-        if not self.args.load_best_model_at_end:
-            changes["save_strategy"] = "no"
-        parts = {"do_train": True, "do_eval": True, "do_predict": False}
-        fold = self.study.data_args.fold
-        run = folder if fold is None else folder / f"fold-{fold}"
-        return self.study.run(run, **changes, **parts, output_dir=str(folder))
+            trial = study.ask(self.space)
+            name = trial.user_attrs.get("folder") or f"trial-{trial.number}"
+            trial.set_user_attr("folder", name)
+            options = self.options_of(setting_of(trial.params, self.space))
+            if not self.args.load_best_model_at_end:
+                options["save_strategy"] = "no"
+            options |= {"do_train": True, "do_eval": True, "do_predict": False, "output_dir": str(self.folder / name)}
+            folder = self.folder / name if fold is None else self.folder / name / f"fold-{fold}"
+            asked[folder] = trial
+            yield self.study.run(folder, **options)
 
     def _begun(self, study: Any) -> list[Any]:
         """Return Optuna's trials that have a score or an error, or are running."""
@@ -225,98 +169,64 @@ class Search:
             if trial.state in (state.COMPLETE, state.RUNNING) or "error" in trial.user_attrs
         ]
 
-    def _score(self, metrics: Mapping[str, float]) -> float:
-        value = metrics[f"eval_{self.metric}"]
-        worst = -math.inf if self.direction == "maximize" else math.inf
-        return worst if math.isnan(value) else value  # Optuna does not accept NaN
-
-    def _write(self, study: Any) -> list[dict[str, Any]]:
-        """Write and return the trials that have a score or an error, in the order of their start."""
-        trials = [
-            {
-                "trial": place,
-                "setting": self.space.setting(trial.params),
-                **(
-                    {"error": trial.user_attrs["error"]}
-                    if "error" in trial.user_attrs
-                    else {"score": trial.value, "metrics": trial.user_attrs["metrics"]}
-                ),
-                "seconds": round(trial.duration.total_seconds(), 1),
-                "number": trial.number,
-            }
-            for place, trial in enumerate(self._begun(study), start=1)  # running trials have a place, too
-            if trial.duration is not None
-        ]
+    def _write(self, study: Any) -> dict[int, dict[str, Any]]:
+        """Write the trials that have a score or an error, and return them by their number in Optuna's study."""
+        trials = {}
+        for place, trial in enumerate(self._begun(study), start=1):  # running trials have a place, too
+            if trial.duration is not None:
+                own = {"trial": place, "setting": setting_of(trial.params, self.space)}
+                failed = "error" in trial.user_attrs
+                own |= {"error": trial.user_attrs["error"]} if failed else {"score": trial.value}
+                own |= {} if failed else {"metrics": trial.user_attrs["metrics"]}
+                trials[trial.number] = {**own, "seconds": round(trial.duration.total_seconds(), 1)}
         ranked = self._ranked(trials)
-        told = [{name: value for name, value in trial.items() if name != "number"} for trial in trials]
         found = {
             "settings": self.arguments,
             "metric": self.metric,
             "direction": self.direction,
             "best": self.as_options(ranked[0]["setting"]) if ranked else None,
-            "trials": [trial for trial in told if "score" in trial],
-            "failed": [trial for trial in told if "error" in trial],
+            "trials": [trial for trial in trials.values() if "score" in trial],
+            "failed": [trial for trial in trials.values() if "error" in trial],
         }
         write_results(self.study.folder / RESULTS, found)
         return trials
 
     def as_options(self, setting: Mapping[str, Any]) -> str:
         """Format a trial's setting as options of the command line."""
-        given = {name: value for name, value in setting.items() if name in SEARCHABLE and value is not None}
-        words = [word for name, value in given.items() for word in (f"--{name}", format_value(value))]
-        if self.space.fields:
-            words += ["--local_config", *self._local_config(setting)]
-        return shlex.join(words)
+        given = {name: value for name, value in self.options_of(setting).items() if value is not None}
+        values = {name: value if isinstance(value, list) else [format_value(value)] for name, value in given.items()}
+        return shlex.join(word for name, words in values.items() for word in (f"--{name}", *words))
 
-    def _local_config(self, setting: Mapping[str, Any]) -> list[str]:
-        """Return the values of `--local_config`, overridden by the values of a trial."""
-        fields = {name: setting[name] for name in self.space.fields}
-        given = [word for word in self.study.model_args.local_config if word.partition("=")[0].strip() not in fields]
-        return [*given, *format_assignments(fields)]
-
-    def _ranked(self, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _ranked(self, trials: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the trials with a score, best first."""
-        scored = [trial for trial in trials if "score" in trial]
-        return sorted(scored, key=lambda trial: trial["score"], reverse=self.direction == "maximize")
+        scored = [trial for trial in trials.values() if "score" in trial]
+        return sorted(scored, key=lambda trial: trial["score"], reverse=self.maximizes)
 
-    def _report(self, last: dict[str, Any], trials: list[dict[str, Any]]) -> None:
+    def _failure(self, trial: Mapping[str, Any]) -> str:
+        return f"Trial {trial['trial']} failed with {self.as_options(trial['setting'])}: {trial['error']}"
+
+    def _report(self, last: Mapping[str, Any], ranked: list[dict[str, Any]]) -> None:
         if "error" in last:
             logger.warning("%s It is not tried again.", self._failure(last))
             return
-        best = self._ranked(trials)[0]
+        message = "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d."
+        given, best = self.as_options(last["setting"]), ranked[0]
         logger.info(
-            "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d.",
-            *(last["trial"], self.count, self.metric, last["score"], self.as_options(last["setting"])),
-            *(best["score"], best["trial"]),
+            message, last["trial"], self.count, self.metric, last["score"], given, best["score"], best["trial"]
         )
 
-    def _failure(self, trial: dict[str, Any]) -> str:
-        return f"Trial {trial['trial']} failed with {self.as_options(trial['setting'])}: {trial['error']}"
-
-    def _table(self, ranked: list[dict[str, Any]]) -> str:
-        """Format trials as a Markdown table."""
-        rows = [
-            [str(trial["trial"]), f"{trial['score']:.4f}", *map(format_value, trial["setting"].values())]
-            for trial in ranked
-        ]
-        header = ["trial", self.metric, *self.space]
-        return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
-
-
-def _check_arguments(study: Study) -> None:
-    training_args = study.training_args
-    if study.data_args.num_folds is not None and study.data_args.fold is None:
-        raise ValueError(
-            "--num_folds cannot be used with --search_space: give one --fold, or use it later with the best setting."
-        )
-    if training_args.push_to_hub:
-        raise ValueError(
-            "--push_to_hub cannot be used with --search_space, which keeps no model: leave it out, and train with the"
-            " best setting afterwards."
-        )
-    wanted = training_args.resume_from_checkpoint
-    if isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
-        raise ValueError(
-            f"--resume_from_checkpoint {wanted} cannot be used with --search_space: leave it out. A search is resumed"
-            " when the same command is repeated."
-        )
+    def _conclude(self, trials: Mapping[int, dict[str, Any]]) -> dict[str, float]:
+        """Log all trials, and return the metrics of the best one."""
+        ranked, failed = self._ranked(trials), [self._failure(one) for one in trials.values() if "error" in one]
+        if not ranked:
+            raise ValueError(f"{self.where}: no trial has a score, because all {len(failed)} failed. {failed[0]}")
+        table = [["trial", self.metric, *self.space], ["---"] * (2 + len(self.space))]
+        for one in ranked:
+            table.append([str(one["trial"]), f"{one['score']:.4f}", *map(format_value, one["setting"].values())])
+        lines = "\n".join(f"| {' | '.join(row)} |" for row in table)
+        logger.info("%d trials, the best first:\n%s", len(trials), lines)
+        for failure in failed:
+            logger.info(failure)
+        logger.info("The best setting: %s", self.as_options(ranked[0]["setting"]))
+        metrics: dict[str, float] = ranked[0]["metrics"]
+        return metrics

@@ -1,4 +1,4 @@
-"""Search spaces: training arguments and fields of a configuration, each with a range or a list of values."""
+"""Search spaces: training arguments and fields of a configuration, each with Optuna's distribution of its values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import math
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,67 +32,11 @@ ARGUMENT_TYPES = typing.get_type_hints(TrainingArguments)
 MOST_SETTINGS = 10_000
 """Maximum number of combinations that are tried without `--search_trials`."""
 
-
-@dataclass(frozen=True)
-class Dimension:
-    """Values of an argument or field.
-
-    Attributes:
-        distribution: Optuna's distribution of the values. Values of a list are stored as JSON.
-        values: all values; None if there are infinitely many or more than `MOST_SETTINGS`.
-    """
-
-    distribution: Any
-    values: list[Any] | None
-
-    def value(self, stored: Any) -> Any:
-        """Convert a value drawn by Optuna."""
-        if isinstance(stored, str):
-            return json.loads(stored)
-        return stored if isinstance(stored, int) else float(f"{stored:.6g}")  # rounded as it is printed
-
-    def stored(self, value: Any) -> Any:
-        """Convert a value for Optuna, which does not accept lists."""
-        return json.dumps(value) if hasattr(self.distribution, "choices") else value
-
-    @property
-    def examples(self) -> list[Any]:
-        """Values to validate: all of a list, both ends of a range."""
-        ends = self.distribution
-        return [*map(self.value, ends.choices)] if hasattr(ends, "choices") else [ends.low, ends.high]
+Space = dict[str, Any]
+"""Distributions by name. The values of a list are stored as JSON, because Optuna does not accept lists."""
 
 
-class SearchSpace(dict[str, Dimension]):
-    """Dimensions by name."""
-
-    @property
-    def fields(self) -> list[str]:
-        """Names of the fields of the family's configuration."""
-        return [name for name in self if name not in SEARCHABLE]
-
-    def combinations(self) -> list[dict[str, Any]] | None:
-        """Return all combinations of values; None if there are infinitely many or more than `MOST_SETTINGS`."""
-        finite = [own.values for own in self.values() if own.values is not None]
-        if len(finite) < len(self) or math.prod(map(len, finite)) > MOST_SETTINGS:
-            return None
-        return [dict(zip(self, setting, strict=True)) for setting in itertools.product(*finite)]
-
-    def examples(self) -> list[dict[str, Any]]:
-        """Return settings that contain each choice and both ends of each range."""
-        examples = {name: own.examples for name, own in self.items()}
-        count = max(map(len, examples.values()))
-        return [{name: own[number % len(own)] for name, own in examples.items()} for number in range(count)]
-
-    def stored(self, setting: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert a setting to Optuna's parameters."""
-        return {name: self[name].stored(value) for name, value in setting.items()}
-
-    def setting(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert the parameters of an Optuna trial to a setting."""
-        return {name: own.value(params[name]) for name, own in self.items()}
-
-
-def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
+def read_space(path: str, model_args: ModelArguments) -> Space:
     """Read a search space from a file.
 
     The file contains a mapping of names to values: a range `{low: 1e-5, high: 1e-4, log: true}`, a list, or one value.
@@ -107,27 +50,66 @@ def read_space(path: str, model_args: ModelArguments) -> SearchSpace:
         FileNotFoundError: the file does not exist.
         ValueError: an entry is invalid. The message names the file and the entry.
     """
-    content = _read(Path(path))
+    where = f"--search_space {path}"
+    if Path(path).suffix not in (".yaml", ".yml", ".json"):
+        raise ValueError(f"{where}: must be a .yaml or .json file.")
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{where}: no such file.")
+    content = (parse_json if path.endswith(".json") else parse_yaml)(read_utf8(path), where)
     if not isinstance(content, dict) or not content:
-        raise ValueError(
-            f"--search_space {path}: expected names with values to try, such as learning_rate: [1e-5, 2e-5]."
-        )
-    space = SearchSpace()
+        raise ValueError(f"{where}: expected names with values to try, such as learning_rate: [1e-5, 2e-5].")
+    space: Space = {}
     for name, values in content.items():
         try:
-            space[str(name)] = _dimension(values, _type_of(str(name), model_args))
+            space[str(name)] = _distribution(values, _type_of(str(name), model_args))
         except ValueError as error:
-            raise ValueError(f"--search_space {path}, {name}: {error}") from None
+            raise ValueError(f"{where}, {name}: {error}") from None
     return space
 
 
-def _read(path: Path) -> Any:
-    if path.suffix not in (".yaml", ".yml", ".json"):
-        raise ValueError(f"--search_space {path}: must be a .yaml or .json file.")
-    if not path.is_file():
-        raise FileNotFoundError(f"--search_space {path}: no such file.")
-    text, name = read_utf8(path), f"--search_space {path}"
-    return parse_json(text, name) if path.suffix == ".json" else parse_yaml(text, name)
+def setting_of(params: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """Convert the parameters of an Optuna trial to values, in the order of the space."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, str):
+            return json.loads(value)
+        return float(f"{value:.6g}") if isinstance(value, float) else value  # rounded as it is printed
+
+    return {name: convert(params[name]) for name in space}
+
+
+def params_of(setting: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """Convert values to parameters of an Optuna trial."""
+    return {name: json.dumps(value) if _choices(space[name]) else value for name, value in setting.items()}
+
+
+def combinations(space: Space) -> list[dict[str, Any]] | None:
+    """Return all combinations of values; None if there are infinitely many or more than `MOST_SETTINGS`."""
+    values = [_choices(own) or _steps(own) for own in space.values()]
+    if not all(values) or math.prod(map(len, values)) > MOST_SETTINGS:
+        return None
+    return [dict(zip(space, setting, strict=True)) for setting in itertools.product(*values)]
+
+
+def examples(space: Space) -> list[dict[str, Any]]:
+    """Return settings that contain each choice and both ends of each range."""
+    values = {name: _choices(own) or [own.low, own.high] for name, own in space.items()}
+    count = max(map(len, values.values()))
+    return [{name: own[number % len(own)] for name, own in values.items()} for number in range(count)]
+
+
+def _choices(distribution: Any) -> list[Any]:
+    return [json.loads(choice) for choice in getattr(distribution, "choices", ())]
+
+
+def _steps(distribution: Any) -> list[Any]:
+    """Return all values of a range; an empty list for infinitely many, or more than `MOST_SETTINGS`."""
+    low, high, step = distribution.low, distribution.high, distribution.step
+    if distribution.log or step is None or (high - low) // step >= MOST_SETTINGS:
+        return []
+    if isinstance(low, int):
+        return list(range(low, high + 1, step))
+    return [float(f"{low + number * step:.12g}") for number in range(1 + round((high - low) / step))]
 
 
 def _type_of(name: str, model_args: ModelArguments) -> Any:
@@ -141,14 +123,13 @@ def _type_of(name: str, model_args: ModelArguments) -> Any:
     types = {} if family is None else field_types(config_class)
     if name not in types:
         nearest = difflib.get_close_matches(name, [*SEARCHABLE, *types], n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-        raise ValueError(f"no such argument or field.{hint}")
+        raise ValueError("no such argument or field." + (f" Did you mean {nearest[0]!r}?" if nearest else ""))
     return types[name]
 
 
-def _dimension(values: Any, kind: Any) -> Dimension:
-    """Return the values of an argument or field of a type."""
-    import optuna
+def _distribution(values: Any, kind: Any) -> Any:
+    """Return Optuna's distribution of the values of an argument or field of a type."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     def typed(value: Any) -> Any:  # YAML 1.1 reads some numbers as text (1e-4)
         try:
@@ -157,28 +138,15 @@ def _dimension(values: Any, kind: Any) -> Dimension:
             raise ValueError(f"{value!r}: {error.errors()[0]['msg']}.") from None
 
     if not isinstance(values, dict):
-        choices = [typed(value) for value in (values if isinstance(values, list) else [values])]
-        stored = [json.dumps(value) for value in choices]
+        stored = [json.dumps(typed(value)) for value in (values if isinstance(values, list) else [values])]
         if len(set(stored)) < len(stored):
             raise ValueError("the list contains a value twice: remove one of them.")
-        return Dimension(optuna.distributions.CategoricalDistribution(stored), choices)
-    if not {"low", "high"} <= set(values) <= {"low", "high", "log", "step"}:
-        raise ValueError("a range has low and high, and log or step, such as {low: 1e-5, high: 1e-4, log: true}.")
-    ends = {name: None if value is None else typed(value) for name, value in values.items() if name != "log"}
-    low, high, step = (ends.get(name) for name in ("low", "high", "step"))
-    if not all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high)):
-        raise ValueError("only numbers have ranges: give a list of values.")
-    assert low is not None
-    assert high is not None
-    numbers: Any
-    log = values.get("log", False)
-    if isinstance(low, int):
-        numbers = optuna.distributions.IntDistribution(low, high, log=log, step=step or 1)
-        count = 1 + (high - low) // numbers.step
-    else:
-        numbers = optuna.distributions.FloatDistribution(low, high, log=log, step=step)
-        count = math.inf if step is None else 1 + math.floor((high - low) / step + 1e-9)
-    if log or count > MOST_SETTINGS:
-        return Dimension(numbers, None)
-    every = (low + number * numbers.step for number in range(int(count)))
-    return Dimension(numbers, [one if isinstance(one, int) else float(f"{one:.12g}") for one in every])
+        return CategoricalDistribution(stored)
+    own = {name: value if name == "log" else typed(value) for name, value in values.items() if value is not None}
+    numbers = [name for name, value in own.items() if type(value) in (int, float) and math.isfinite(value)]
+    if not {"low", "high"} <= {*numbers} or not {*own} <= {"low", "high", "log", "step"}:
+        raise ValueError(
+            "a range has numbers for low and high, and log or step, such as {low: 1e-5, high: 1e-4, log: true}. Give a"
+            " list of other values."
+        )
+    return (IntDistribution if type(own["low"]) is int else FloatDistribution)(**own)

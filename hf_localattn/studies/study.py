@@ -8,22 +8,39 @@ import gc
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import HfArgumentParser
+from transformers import AutoConfig
 
+from hf_localattn import tasks
+from hf_localattn.assignments import parse_config_fields
 from hf_localattn.data.folds import Fold
+from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
-from hf_localattn.parsing import read_json
+from hf_localattn.names import PLAIN
+from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.registry import get_family
 from hf_localattn.studies.processes import ScriptRun
-from hf_localattn.tasks import TASKS, DataArguments, Run, Task, prepare_run
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.output_folder import check_unused
-from hf_localattn.training.same_run import RUN, arguments_of, check_same_run, save_run
+from hf_localattn.tasks import DataArguments, Run, Task, prepare_run
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, build_arguments
+from hf_localattn.training.output_folder import RUN, arguments_of, check_same_run, check_unused, save_run
+
+SCRIPTS: dict[str, type[Task]] = {
+    "glue": tasks.TextClassification,
+    "ner": tasks.TokenClassification,
+    "qa": tasks.QuestionAnswering,
+    "qg": tasks.QuestionGeneration,
+    "swag": tasks.MultipleChoice,
+}
+"""The task of each script."""
+
+FOLDS = "folds.json"
+"""File of a cross-validation with its results."""
 
 OF_THE_STUDY = ("workers", "ray_address", "search_space", "search_trials", "token", "hub_token")
 """Options that the runs of a study do not get. A token is passed on in the environment."""
@@ -32,12 +49,17 @@ MAY_GROW = ("search_trials", "fold", "held_out")
 """Arguments that may differ when a study is continued."""
 
 
+def argument_classes(task: type[Task]) -> tuple[type, ...]:
+    """Return the dataclasses of a script's options: model, data, training."""
+    return ModelArguments, task.DataArguments, task.TrainingArguments
+
+
 @dataclass
 class Study:
     """A command with its arguments.
 
     Attributes:
-        task: one of `hf_localattn.tasks.TASKS`.
+        task: one of `SCRIPTS`.
         model_args: the model.
         data_args: the data.
         training_args: the training arguments.
@@ -50,6 +72,19 @@ class Study:
     training_args: TrainingArguments
     options: Mapping[str, Any]
 
+    @classmethod
+    def of(cls, script: str, options: Mapping[str, Any]) -> Study:
+        """Return the command of a script. Unknown options, and values of another type, raise `ValueError`."""
+        model_args, data_args, training_args = build_arguments(argument_classes(SCRIPTS[script]), options)
+        return cls(SCRIPTS[script], model_args, data_args, training_args, options)
+
+    @property
+    def script(self) -> str:
+        """Name of the script. A task without one raises `ValueError`, because it cannot run in other processes."""
+        if name := next((name for name, task in SCRIPTS.items() if task is self.task), None):
+            return name
+        raise ValueError(f"The task {self.task.__name__} cannot run in other processes: it has no script.")
+
     @property
     def folder(self) -> Path:
         """The output folder."""
@@ -57,17 +92,15 @@ class Study:
 
     def run(self, folder: Path, **changes: Any) -> ScriptRun:
         """Return a run of the script with the options of the command, changed for this run."""
-        if TASKS.get(self.task.name) is not self.task:
-            raise ValueError(f"The task {self.task.__name__} cannot run in other processes: it is not in `TASKS`.")
         options = {name: value for name, value in self.options.items() if name not in OF_THE_STUDY}
-        return ScriptRun(self.task.name, {**options, **changes}, folder)
+        return ScriptRun(self.script, {**options, **changes}, folder)
 
     def of_fold(self, number: int) -> Study:
         """Return the command of one fold: its data, folder and seed. It trains, evaluates and predicts."""
         data_args, training_args = copy.copy(self.data_args), copy.copy(self.training_args)
         assert data_args.num_folds is not None
         partition = training_args.seed if training_args.data_seed is None else training_args.data_seed
-        data_args.held_out = Fold(number, data_args.num_folds, partition)
+        data_args.fold, data_args.held_out = number, Fold(number, data_args.num_folds, partition)
         training_args.seed += number - 1
         training_args.output_dir = str(self.folder / f"fold-{number}")
         training_args.do_train = training_args.do_eval = training_args.do_predict = True
@@ -77,31 +110,40 @@ class Study:
         """Load data and model, and check all arguments."""
         return prepare_run(self.task, self.model_args, self.data_args, self.training_args)
 
-    def check(self) -> tuple[str | None, bool | None]:
-        """Prepare a run to raise errors before the first process starts, and free its memory.
+    def config(self) -> Any:
+        """Return the configuration of a new model, with its fields checked; None for a checkpoint."""
+        args = self.model_args
+        if args.family is None:
+            return None
+        source = resolve_backbone(args.source, generates=self.task.model_task == "text2text-generation")
+        backbone_config = _backbone_config(source, args.cache_dir, args.model_revision, args.token)
+        if args.family == PLAIN:
+            return backbone_config
+        family = get_family(args.family)
+        fields, _ = family.split_fields(parse_config_fields(family.name, args.local_config))
+        return family.config(backbone_config=backbone_config, **fields)
 
-        Returns:
-            The metric of the best model, and True if greater is better.
-        """
+    def check(self) -> TrainingArguments:
+        """Prepare a run to raise errors before the first process starts, and return its training arguments."""
         args = self.prepare().trainer.args
         gc.collect()  # a trainer and its model refer to each other
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        return args.metric_for_best_model, args.greater_is_better
+        torch.cuda.empty_cache()
+        return args
 
-    def arguments(self, **more: Any) -> dict[str, Any]:
-        """Return the arguments that decide the results, with digests of local data and `more`."""
+    def check_folder(self, **more: Any) -> dict[str, Any]:
+        """Return the arguments that decide the results, with digests of local data and `more`.
+
+        An output folder with another command, or with other files, raises `ValueError`.
+        """
         found = arguments_of(self.model_args, self.data_args, self.training_args) | more
         for name in ("train_file", "validation_file", "test_file", "dataset_name"):
             if (value := getattr(self.data_args, name)) is not None and Path(value).exists():
                 found[f"{name} content"] = content_digest(Path(value))
-        return {name: value for name, value in found.items() if name not in MAY_GROW}
-
-    def check_folder(self, arguments: Mapping[str, Any]) -> None:
-        """Raise `ValueError` if the output folder holds another command, or other files."""
+        arguments = {name: value for name, value in found.items() if name not in MAY_GROW}
         if self.data_args.fold is None and not (self.folder / RUN).is_file():  # other folds may have begun
             check_unused(self.folder, f"{RUN} to continue")
         check_same_run(self.folder, arguments)
+        return arguments
 
     def save(self, arguments: Mapping[str, Any]) -> None:
         """Write the arguments to the output folder, by which a repeated command is compared with this one."""
@@ -109,12 +151,10 @@ class Study:
             save_run(self.folder, arguments)
 
 
-def given_options(classes: Sequence[type], words: Sequence[str]) -> dict[str, Any]:
-    """Return the options on a command line, or in the .json file that it names, that differ from their defaults."""
-    if len(words) == 1 and words[0].endswith(".json"):
-        return read_json(Path(words[0]))
-    parser = HfArgumentParser(classes)
-    return {name: value for name, value in vars(parser.parse_args(words)).items() if value != parser.get_default(name)}
+@cache
+def _backbone_config(source: str, cache_dir: str | None, revision: str, token: str | None) -> Any:
+    with loading("backbone", source):
+        return AutoConfig.from_pretrained(source, cache_dir=cache_dir, revision=revision, token=token)
 
 
 def content_digest(path: Path) -> str:

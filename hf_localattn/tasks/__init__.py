@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from hf_localattn.tasks.arguments import DataArguments
+from hf_localattn.extras import require
+
+require("train", __name__)
+
 from hf_localattn.tasks.multiple_choice import MultipleChoice
-from hf_localattn.tasks.negation import NegationScope
-from hf_localattn.tasks.negation_detection import NegationDetection
+from hf_localattn.tasks.negation import NegationDetection, NegationScope
 from hf_localattn.tasks.question_answering import QuestionAnswering
 from hf_localattn.tasks.question_generation import QuestionGeneration
 from hf_localattn.tasks.run import Run, choose_task, prepare_run
-from hf_localattn.tasks.task import Checkpoint, Scored, Task
+from hf_localattn.tasks.task import DataArguments, Scored, Task
 from hf_localattn.tasks.text_classification import TextClassification
 from hf_localattn.tasks.token_classification import TokenClassification
 
@@ -27,24 +29,8 @@ TASKS: dict[str, type[Task]] = {
 """Task classes by name."""
 
 
-def get_task(name: str) -> type[Task]:
-    """Return the task class with this name.
-
-    Raises:
-        ValueError: there is no task with this name.
-
-    Example:
-        >>> get_task("multiple-choice").__name__
-        'MultipleChoice'
-    """
-    if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}; choose one of {', '.join(TASKS)}.")
-    return TASKS[name]
-
-
 __all__ = [
     "TASKS",
-    "Checkpoint",
     "DataArguments",
     "MultipleChoice",
     "NegationDetection",
@@ -57,6 +43,5 @@ __all__ = [
     "TextClassification",
     "TokenClassification",
     "choose_task",
-    "get_task",
     "prepare_run",
 ]

@@ -10,12 +10,19 @@ from transformers import PreTrainedConfig
 
 from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.errors import join_names
-from hf_localattn.tasks.task import Checkpoint
+from hf_localattn.training.arguments import ModelArguments
 
 logger = logging.getLogger(__name__)
 
 
-def choose_labels(own: Labels | None, checkpoint: Checkpoint, *, trained: bool, fixed: bool = False) -> Labels:
+def choose_labels(
+    own: Labels | None,
+    model_args: ModelArguments,
+    config: PreTrainedConfig | None,
+    *,
+    trained: bool,
+    fixed: bool = False,
+) -> Labels:
     """Return the labels to predict, based on the data and the checkpoint.
 
     The checkpoint's labels are kept if they include the data's, and without training. If data and checkpoint have the
@@ -23,14 +30,12 @@ def choose_labels(own: Labels | None, checkpoint: Checkpoint, *, trained: bool, 
 
     Args:
         own: labels of the data; None if unknown.
-        checkpoint: model that is trained or evaluated.
-        trained: True if the run trains the model, so that it can learn other labels.
-        fixed: True if the task defines the labels, whatever names the checkpoint has for them, *optional*.
-
-    Raises:
-        ValueError: there are no labels, or the checkpoint's head has another number of labels.
+        model_args: the model.
+        config: configuration of a checkpoint with such a head; None if the head will be new.
+        trained: the run trains the model, so that it can learn other labels.
+        fixed: the task defines the labels, whatever names the checkpoint has for them.
     """
-    known = checkpoint_labels(checkpoint.config)
+    known = None if config is None else checkpoint_labels(config)
     if own is None or known is None:
         if own is None and known is None:
             raise ValueError("No labels: neither the data nor the model has any; give data with labels.")
@@ -39,21 +44,19 @@ def choose_labels(own: Labels | None, checkpoint: Checkpoint, *, trained: bool, 
         return same
     if not trained and not fixed and (of_checkpoint := _without_training(known, own)) is not None:
         return of_checkpoint
-    if known.num_labels != own.num_labels and not checkpoint.may_be_fresh:
+    if known.num_labels != own.num_labels and not model_args.ignore_mismatched_sizes:
         raise ValueError(
-            f"{checkpoint.name} predicts {_describe(known)}, but the data have {_describe(own)}. Pass"
+            f"{model_args.source} predicts {_describe(known)}, but the data have {_describe(own)}. Pass"
             " --ignore_mismatched_sizes to initialize a new head, or choose another model."
         )
     if _has_real_names(known):
         message = "%s predicts %s; taking them for the data's %s."
-        logger.warning(message, checkpoint.name, _describe(known), _describe(own))
+        logger.warning(message, model_args.source, _describe(known), _describe(own))
     return own
 
 
-def checkpoint_labels(config: PreTrainedConfig | None) -> Labels | None:
-    """Return the labels of a checkpoint's head; None without a configuration."""
-    if config is None:
-        return None
+def checkpoint_labels(config: PreTrainedConfig) -> Labels:
+    """Return the labels of a checkpoint's head."""
     problem_type = config.problem_type or (REGRESSION if config.num_labels == 1 else SINGLE_LABEL)
     names = () if problem_type == REGRESSION else tuple(str(config.id2label[i]) for i in range(config.num_labels))
     return Labels(problem_type, names)

@@ -10,7 +10,6 @@ from typing import Any
 
 import datasets
 import numpy as np
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.choices import (
     ChoiceColumns,
@@ -20,29 +19,35 @@ from hf_localattn.data.choices import (
 )
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics.classification_scores import SCORES
-from hf_localattn.tasks.arguments import DataArguments, option
-from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
-from hf_localattn.tasks.task import Scored, Task, write_results
+from hf_localattn.tasks.task import DataArguments, Scored, Task, write_results
+from hf_localattn.training.arguments import documented
 
 SWAG = ("allenai/swag", "regular")
 """Name and configuration of SWAG on the Hub."""
 
 
+@documented
 @dataclass
 class MultipleChoiceDataArguments(DataArguments):
     """Data arguments for multiple choice.
 
     Files are `.csv`, `.tsv`, `.json` or `.jsonl`. Rows have a list of choices, or SWAG's columns. Without files and
     data set, SWAG is loaded from the Hub.
+
+    Args:
+        context_column_name: Column with the text that the choices refer to or continue.
+        question_column_name: Column with the question, if there is one.
+        choices_column_name: Column with the lists of choices; not needed for SWAG.
+        label_column_name: Column with the right choice: its index, counted from 0, or its letter.
     """
 
-    context_column_name: str = option("context", "Column with the text that the choices refer to or continue.")
-    question_column_name: str = option("question", "Column with the question, if there is one.")
-    choices_column_name: str = option("choices", "Column with the lists of choices; not needed for SWAG.")
-    label_column_name: str = option("label", "Column with the right choice: its index, counted from 0, or its letter.")
+    context_column_name: str = "context"
+    question_column_name: str = "question"
+    choices_column_name: str = "choices"
+    label_column_name: str = "label"
 
     def __post_init__(self) -> None:
-        if self.dataset_name is None and not (self.train_file or self.validation_file or self.test_file):
+        if self.dataset_name is None and not any(self.files.values()):
             self.dataset_name, self.dataset_config_name = SWAG
         super().__post_init__()
 
@@ -52,6 +57,8 @@ class MultipleChoice(Task):
 
     name = model_task = "multiple-choice"
     DataArguments = MultipleChoiceDataArguments
+    collator_class = MultipleChoiceCollator
+    is_pairs = True
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments
 
@@ -62,19 +69,8 @@ class MultipleChoice(Task):
         )
         return load_choices(data, columns, require_labels=labeled, skip_empty=args.skip_empty)
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.max_length = input_length(model, tokenizer, self.args)
-        check_room(tokenizer, self.max_length, pair=True)
-
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return choice_features, {"max_length": self.max_length}
-
-    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        report_cut(split, features, self.max_length)
-        return features
-
-    def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
-        return MultipleChoiceCollator(tokenizer, **padding(self.args, self.max_length, multiple))
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the index of the greatest logit (rows, choices) of each row, and the accuracy."""

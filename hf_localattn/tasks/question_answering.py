@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.answers import AnswerSettings, QuestionAnswers, extract_answers, write_answers
+from hf_localattn.data.answers import QuestionAnswers, extract_answers, write_answers
 from hf_localattn.data.questions import (
     QuestionAnsweringCollator,
     check_window_settings,
@@ -23,9 +23,8 @@ from hf_localattn.data.questions import (
 )
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
-from hf_localattn.tasks.arguments import DataArguments, option
-from hf_localattn.tasks.lengths import input_length
-from hf_localattn.tasks.task import Scored, Splits, Task
+from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task
+from hf_localattn.training.arguments import documented
 
 BEST_METRICS = {
     False: ("f1", "exact_match"),
@@ -33,24 +32,32 @@ BEST_METRICS = {
 }
 
 
+@documented
 @dataclass
 class QuestionAnsweringDataArguments(DataArguments):
     """Data arguments for extractive question answering.
 
     Files are `.json` (SQuAD's format, or rows) or `.jsonl`; data sets on the Hub have SQuAD's columns.
+
+    Args:
+        max_seq_length: Number of tokens of a window: question, passage and special tokens.
+        pad_to_max_length: Pad all windows to max_seq_length; if false, to the longest in the batch (faster except on
+            TPUs).
+        version_2_with_negative: Some questions have no answer (SQuAD 2.0).
+        null_score_diff_threshold: Predict 'no answer' if its score exceeds that of the best answer by more than this
+            (SQuAD 2.0).
+        doc_stride: Number of tokens by which the windows of a long passage overlap.
+        n_best_size: Number of start and end positions combined, and of answers kept, per question.
+        max_answer_length: Maximum number of tokens of an answer.
     """
 
-    max_seq_length: int = option(384, "Number of tokens of a window: question, passage and special tokens.")
-    pad_to_max_length: bool = option(
-        True, "Pad all windows to max_seq_length; if false, to the longest in the batch (faster except on TPUs)."
-    )
-    version_2_with_negative: bool = option(False, "Some questions have no answer (SQuAD 2.0).")
-    null_score_diff_threshold: float = option(
-        0.0, "Predict 'no answer' if its score exceeds that of the best answer by more than this (SQuAD 2.0)."
-    )
-    doc_stride: int = option(128, "Number of tokens by which the windows of a long passage overlap.")
-    n_best_size: int = option(20, "Number of start and end positions combined, and of answers kept, per question.")
-    max_answer_length: int = option(30, "Maximum number of tokens of an answer.")
+    max_seq_length: int = 384
+    pad_to_max_length: bool = True
+    version_2_with_negative: bool = False
+    null_score_diff_threshold: float = 0.0
+    doc_stride: int = 128
+    n_best_size: int = 20
+    max_answer_length: int = 30
 
 
 class QuestionAnswering(Task):
@@ -71,12 +78,10 @@ class QuestionAnswering(Task):
         super().__init__(args, training_args)
         # Evaluation has no loss, because it would be computed over windows, not over questions.
         self.metrics = dict.fromkeys(BEST_METRICS[args.version_2_with_negative], True)
-        self.settings = AnswerSettings(
-            n_best_size=args.n_best_size,
-            max_answer_length=args.max_answer_length,
-            handle_no_answer=args.version_2_with_negative,
-            null_score_diff_threshold=args.null_score_diff_threshold,
-        )
+        self.null_threshold = args.null_score_diff_threshold if args.version_2_with_negative else None
+        for name in ("n_best_size", "max_answer_length"):
+            if getattr(args, name) < 1:
+                raise ValueError(f"{name} must be at least 1; got {getattr(args, name)}.")
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         return load_squad(data, require_answers=labeled, skip_empty=self.args.skip_empty)
@@ -93,12 +98,15 @@ class QuestionAnswering(Task):
         return data
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.max_length = input_length(model, tokenizer, self.args)
+        super().adapt(model, tokenizer)
         check_window_settings(tokenizer, self.max_length, self.args.doc_stride)
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         function = train_features if split == "train" else evaluation_features
         return function, {"max_length": self.max_length, "doc_stride": self.args.doc_stride}
+
+    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
+        return features  # long passages are split into windows
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         length = self.max_length if self.args.pad_to_max_length else None
@@ -110,14 +118,21 @@ class QuestionAnswering(Task):
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the answers by the id of their question, and SQuAD's scores in percent."""
-        rows, features = self.rows[split], self.features[split]
+        rows, (starts, ends) = self.rows[split], outputs
         contexts = dict(zip(rows["id"], rows["context"], strict=True))
-        starts, ends = outputs
-        answers = extract_answers(contexts, features, starts, ends, self.settings)
-        unsure = {"no_answer_probability": 0.0} if self.settings.handle_no_answer else {}
+        answers = extract_answers(
+            contexts,
+            self.features[split],
+            starts,
+            ends,
+            n_best_size=self.args.n_best_size,
+            max_answer_length=self.args.max_answer_length,
+            null_threshold=self.null_threshold,
+        )
+        unsure = {} if self.null_threshold is None else {"no_answer_probability": 0.0}
         predictions = [{"id": name, "prediction_text": answer.best.text, **unsure} for name, answer in answers.items()]
-        references = [{"id": row["id"], "answers": row["answers"]} for row in rows.select_columns(["id", "answers"])]
-        scores = score_answers(answers, rows, self.settings)
+        references = rows.select_columns(["id", "answers"]).to_list()
+        scores = score_answers(answers, references, self.null_threshold)
         return Scored(answers, scores, pair=(predictions, references) if scores else None)
 
     def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
@@ -126,29 +141,27 @@ class QuestionAnswering(Task):
 
 
 def score_answers(
-    answers: dict[str, QuestionAnswers], examples: datasets.Dataset, settings: AnswerSettings
+    answers: dict[str, QuestionAnswers], references: list[dict[str, Any]], null_threshold: float | None
 ) -> dict[str, float]:
     """Return SQuAD's metrics for the best answers; empty without any gold answer.
 
-    If "no answer" is allowed, `best_f1_thresh` and `best_exact_thresh` are values for `null_score_diff_threshold`.
+    `null_threshold` is `null_score_diff_threshold`, or None if "no answer" is not allowed. `best_f1_thresh` and
+    `best_exact_thresh` are better values for it.
     """
-    golds = dict(zip(examples["id"], examples["answers"], strict=True))
-    if not any(gold["text"] for gold in golds.values()):
+    if not any(row["answers"]["text"] for row in references):
         return {}
-    references = [{"id": identifier, "answers": gold} for identifier, gold in golds.items()]
-    if not settings.handle_no_answer:
-        predictions = [{"id": i, "prediction_text": answer.best.text} for i, answer in answers.items()]
-        return load_metric("squad").compute(predictions=predictions, references=references)
+    if null_threshold is None:
+        best = [{"id": name, "prediction_text": answer.best.text} for name, answer in answers.items()]
+        return load_metric("squad").compute(predictions=best, references=references)
     # Pass the best span, not the chosen answer: the metric applies the threshold, and also tries other thresholds.
+    predictions = [
+        {
+            "id": name,
+            "prediction_text": answer.best_span.text if answer.best_span else "",
+            "no_answer_probability": np.float32(answer.null_odds),
+        }
+        for name, answer in answers.items()
+    ]
     return load_metric("squad_v2").compute(
-        predictions=[
-            {
-                "id": identifier,
-                "prediction_text": answer.best_span.text if answer.best_span else "",
-                "no_answer_probability": np.float32(answer.null_odds),
-            }
-            for identifier, answer in answers.items()
-        ],
-        references=references,
-        no_answer_threshold=settings.null_score_diff_threshold,
+        predictions=predictions, references=references, no_answer_threshold=null_threshold
     )

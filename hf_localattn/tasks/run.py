@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +12,26 @@ from transformers import PreTrainedTokenizerBase
 from hf_localattn.data.rows import INDEX
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.hub import Score
-from hf_localattn.tasks.arguments import DataArguments
-from hf_localattn.tasks.negation import NegationScope
-from hf_localattn.tasks.negation_detection import NegationDetection
-from hf_localattn.tasks.splits import load_splits, warn_of_no_query
-from hf_localattn.tasks.streaming import Passes, check_streaming
-from hf_localattn.tasks.task import Checkpoint, Splits, Task
+from hf_localattn.tasks.negation import NegationDetection, NegationScope
+from hf_localattn.tasks.splits import Passes, load_splits, warn_of_no_query
+from hf_localattn.tasks.task import DataArguments, Task
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
 from hf_localattn.training.optimizers import import_lookahead
 from hf_localattn.training.output_folder import (
+    arguments_of,
+    check_same_run,
+    digest_of,
     is_trained,
     mark_finished,
     mark_unfinished,
     prepare_output_folder,
     remove_optimizers,
+    save_run,
 )
-from hf_localattn.training.resuming import SaveOnInterrupt, listens_to_ctrl_c
 from hf_localattn.training.run_record import record_of, scores_of_split
-from hf_localattn.training.same_run import arguments_of, check_same_run, digest_of, save_run
-from hf_localattn.training.trainer import TaskTrainer
+from hf_localattn.training.trainer import TaskTrainer, save_on_interrupt
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +68,8 @@ def prepare_run(
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
         raise ValueError("Nothing to do: give at least one of --do_train, --do_eval and --do_predict.")
     task_class = choose_task(task_class, data_args)
-    check_streaming(task_class, data_args, training_args)
+    if data_args.streaming:
+        check_streaming(task_class, training_args)
     task = task_class(data_args, training_args)
     if training_args.device.type == "cpu":
         training_args.dataloader_pin_memory = False  # without an accelerator, pinning only logs a warning
@@ -84,14 +83,14 @@ def prepare_run(
         origin = training_args.output_dir if resumed is None else Path(resumed).parent
         check_same_run(origin, arguments, is_longer=is_longer)
 
-    hub = {"cache_dir": model_args.cache_dir, "token": model_args.token}
-    data, stream = load_splits(task, needed_parts(training_args), **hub)
+    data, stream = load_splits(
+        task, needed_parts(training_args), cache_dir=model_args.cache_dir, token=model_args.token
+    )
     if training_args.do_train:
         digests = {f"{split} data": digest_of(rows) for split, rows in data.items()}  # of a stream its first rows
         check_same_run(origin, digests)
         arguments |= digests
-    config = None if task.head is None else head_config(model_args, task.head)
-    fields = task.choose_labels(data, Checkpoint(model_args.source, config, model_args.ignore_mismatched_sizes))
+    fields = task.choose_labels(data, model_args, head_config(model_args, task.model_task))
     choose_best_metric(training_args, task)
     data = task.prepare_rows(data)
     model, tokenizer = load_model_and_tokenizer(task.model_task, model_args, training_args, **fields)
@@ -117,19 +116,29 @@ def prepare_run(
     return Run(task, trainer, model_args, arguments)
 
 
+def check_streaming(task: type[Task], training_args: TrainingArguments) -> None:
+    """Raise `ValueError` if `--streaming` cannot be used with the task or with another argument."""
+    if not task.streams:
+        raise ValueError(f"--streaming cannot be used for {task.name}, which reads all rows first: leave it out.")
+    if training_args.search_space is not None:
+        raise ValueError("--streaming cannot be used with --search_space: search on a part of the rows without it.")
+    if not training_args.do_train:
+        raise ValueError("--streaming reads training rows: give --do_train, or leave it out.")
+    if training_args.max_steps < 1:
+        raise ValueError("--streaming needs --max_steps, since the number of training rows is unknown.")
+    for name in ("eval_strategy", "save_strategy"):
+        if getattr(training_args, name) == "epoch":
+            raise ValueError(f"--streaming has no epochs: give --{name} steps.")
+
+
 def needed_parts(training_args: TrainingArguments) -> dict[str, str]:
     """Return the parts of the data that a run needs, each with the option that requires it."""
-    evaluated = "--do_eval"
-    if training_args.search_space is not None:
-        evaluated = "--search_space"
-    elif training_args.early_stopping_patience is not None:
-        evaluated = "--early_stopping_patience"
-    parts = {
-        "train": (training_args.do_train, "--do_train"),
-        "validation": (training_args.do_eval, evaluated),
-        "test": (training_args.do_predict, "--do_predict"),
-    }
-    return {part: option for part, (needed, option) in parts.items() if needed}
+    parts = {"train": "train", "validation": "eval", "test": "predict"}
+    needed = {part: f"--do_{name}" for part, name in parts.items() if getattr(training_args, f"do_{name}")}
+    for name in ("early_stopping_patience", "search_space"):
+        if "validation" in needed and getattr(training_args, name) is not None:
+            needed["validation"] = f"--{name}"
+    return needed
 
 
 def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
@@ -137,9 +146,6 @@ def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
 
     The metric is the given one, or that of the task's arguments. With early stopping or a search, it defaults to the
     task's main score: its first one other than "loss".
-
-    Raises:
-        ValueError: the given metric is not one of `task.metrics`.
     """
     compares = training_args.early_stopping_patience is not None or training_args.search_space is not None
     given = training_args.metric_for_best_model
@@ -184,25 +190,16 @@ class Run:
     suffix ("eval_mismatched_accuracy").
 
     Args:
-        task: the task, with the rows and features of all splits.
-        trainer: the trainer, with the model.
-        model_args: the model that training starts from.
-        arguments: arguments and digests of the data, by which a repeated command is compared with this run.
+        task: the task, with the data of all splits.
+        trainer: the trainer.
+        model_args: the model, for the training record.
+        arguments: arguments of the run and digests of its data, for `run.json`.
     """
 
     def __init__(self, task: Task, trainer: TaskTrainer, model_args: ModelArguments, arguments: Mapping[str, Any]):
         self.task, self.trainer, self.model_args, self.arguments = task, trainer, model_args, arguments
+        self.data, self.features = task.rows, task.features  # of streamed training rows the first, and no features
         self.scores: list[Score] = []
-
-    @property
-    def data(self) -> Splits:
-        """Rows of each split; of a stream, the first training rows."""
-        return self.task.rows
-
-    @property
-    def features(self) -> Splits:
-        """Model inputs of each split."""
-        return self.task.features
 
     def execute(self) -> dict[str, float]:
         """Train, evaluate, predict and upload according to the training arguments, and return all metrics."""
@@ -224,17 +221,18 @@ class Run:
             logger.warning("%s is at its last step: no training is left to do.", checkpoint)
             found = trainer.finish_training(checkpoint)
         else:
-            found = self._fit(checkpoint)
+            with save_on_interrupt(trainer):
+                found = trainer.train(resume_from_checkpoint=checkpoint).metrics
         trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores
         metrics = {**found, "train_samples": self._num_rows("train")}
-        self._report("train", metrics)
+        trainer.log_metrics("train", metrics)
+        trainer.save_metrics("train", metrics)  # also written to all_results.json
         trainer.save_state()  # last, because this file marks training as complete
         return metrics
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate with `do_eval`. The names of metrics begin with `eval_`."""
-        splits = {split: split.replace("validation", "eval") for split in self.features if "validation" in split}
-        return self._run_splits(splits)
+        return self._evaluate_splits("validation", "eval")
 
     def predict(self) -> dict[str, float]:
         """Write predictions for the test rows with `do_predict`.
@@ -242,12 +240,11 @@ class Run:
         Returns:
             Metrics of labeled rows. Their names begin with `predict_`.
         """
-        splits = {split: split.replace("test", "predict") for split in self.features if "test" in split}
-        for split in splits:
-            if INDEX in self.data[split].column_names:
+        for split, rows in self.data.items():
+            if "test" in split and INDEX in rows.column_names:
                 message = "The predictions are for %d %s rows; rows with an empty text have none (--skip_empty)."
-                logger.warning(message, len(self.data[split]), split)
-        return self._run_splits(splits)
+                logger.warning(message, len(rows), split)
+        return self._evaluate_splits("test", "predict")
 
     def share(self) -> None:
         """Write the training record and the model card, and upload the output folder if `push_to_hub` is set.
@@ -255,59 +252,42 @@ class Run:
         Without training, only the upload takes place, because the files in the folder are from another run.
         """
         args = self.trainer.args
-        if args.do_train and args.should_save:
+        is_writer = args.do_train and args.should_save
+        if is_writer:
             rows = {split: self._num_rows(split) for split in self.data}
             record = record_of(self.task.model_task, self.model_args, self.task.args, args, rows, self.scores)
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # an upload writes the card, too
             self.trainer.create_model_card()
-        if args.do_train and args.should_save:
+        if is_writer:
             mark_finished(args.output_dir)
         if args.push_to_hub:
             with exit_on_user_error():
                 self.trainer.push_to_hub()
-        if args.do_train and args.should_save and not args.keep_checkpoints:
+        if is_writer and not args.keep_checkpoints:
             remove_optimizers(args.output_dir)
 
-    def evaluate_split(self, split: str, prefix: str) -> dict[str, Any]:
-        """Return the metrics of one split, and write its predictions.
-
-        Args:
-            split: name of the split.
-            prefix: prefix of the metrics, "eval" or "predict" with the suffix of the split.
-        """
-        trainer, task, folder = self.trainer, self.task, Path(self.trainer.args.output_dir)
-        is_test = "test" in split
-        if is_test:
-            metrics = trainer.predict(self.features[split], metric_key_prefix=prefix).metrics
-        else:
-            metrics = trainer.evaluate(self.features[split], metric_key_prefix=prefix)
-        scored, trainer.scored = trainer.scored, None  # frees memory
-        if scored is None:
-            return metrics
-        if trainer.args.should_save and (is_test or task.writes_validation):
-            task.write_predictions(folder, split, prefix, scored.predictions)
-        return metrics | {f"{prefix}_{name}": note for name, note in scored.notes.items()}
-
-    def _fit(self, checkpoint: str | None) -> dict[str, float]:
-        trainer = self.trainer
-        listener: AbstractContextManager[None] = nullcontext()
-        # The processes of a distributed run would end at different steps.
-        if trainer.args.world_size == 1 and trainer.args.save_strategy != "no" and listens_to_ctrl_c():
-            trainer.add_callback(interrupt := SaveOnInterrupt())
-            listener = interrupt.listen()
-        with listener:
-            return trainer.train(resume_from_checkpoint=checkpoint).metrics
-
-    def _run_splits(self, splits: Mapping[str, str]) -> dict[str, float]:
-        """Evaluate splits, given with the prefixes of their metrics, and write the metrics."""
-        metrics: dict[str, float] = {}
-        for split, prefix in splits.items():
-            own = {**self.evaluate_split(split, prefix), f"{prefix}_samples": len(self.data[split])}
-            self._report(prefix, own)
-            self.scores += scores_of_split(own, prefix)
-            metrics |= own
-        return metrics
+    def _evaluate_splits(self, part: str, name: str) -> dict[str, float]:
+        """Evaluate the splits of a part; write their metrics, whose prefixes begin with `name`, and predictions."""
+        trainer, task, found = self.trainer, self.task, dict[str, Any]()
+        is_test = part == "test"
+        for split in [split for split in self.features if part in split]:
+            prefix, features = split.replace(part, name), self.features[split]
+            if is_test:
+                metrics = trainer.predict(features, metric_key_prefix=prefix).metrics
+            else:
+                metrics = trainer.evaluate(features, metric_key_prefix=prefix)
+            scored, trainer.scored = trainer.scored, None  # frees memory
+            if scored is not None:
+                if trainer.args.should_save and (is_test or task.writes_validation):
+                    task.write_predictions(Path(trainer.args.output_dir), split, prefix, scored.predictions)
+                metrics |= {f"{prefix}_{name}": note for name, note in scored.notes.items()}
+            metrics |= {f"{prefix}_samples": len(self.data[split])}
+            trainer.log_metrics(prefix, metrics)
+            trainer.save_metrics(prefix, metrics)
+            self.scores += scores_of_split(metrics, prefix)
+            found |= metrics
+        return found
 
     def _num_rows(self, split: str) -> int:
         """Return the number of rows of a split, or of features that are trained on if the rows are streamed."""
@@ -315,7 +295,3 @@ class Run:
         if split in self.features:
             return len(self.data[split])
         return args.max_steps * args.train_batch_size * args.gradient_accumulation_steps * args.world_size
-
-    def _report(self, stage: str, metrics: dict[str, float]) -> None:
-        self.trainer.log_metrics(stage, metrics)
-        self.trainer.save_metrics(stage, metrics)  # also written to all_results.json

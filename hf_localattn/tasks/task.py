@@ -1,7 +1,8 @@
-"""Base class of tasks. A task defines data, features, scores and predictions of a run."""
+"""Base class of tasks, and the data arguments that all tasks share."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,13 +10,18 @@ from typing import Any, ClassVar
 
 import datasets
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.data.folds import Fold
 from hf_localattn.data.rows import Data, row_numbers
 from hf_localattn.files import atomic_write
-from hf_localattn.tasks.arguments import DataArguments
-from hf_localattn.training.arguments import TrainingArguments
+from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.names import find_files
+from hf_localattn.registry import family_of
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, documented
 from hf_localattn.training.trainer import TaskTrainer
+
+logger = logging.getLogger(__name__)
 
 Splits = dict[str, datasets.Dataset]
 """Rows or features by split: "train", "validation", "test", and further ones such as "test_mismatched"."""
@@ -23,20 +29,99 @@ Splits = dict[str, datasets.Dataset]
 SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
 """Parts of a run, and the names of their splits on the Hub."""
 
+LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test": "max_predict_samples"}
+"""Name of the argument that limits the rows of each part."""
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """Properties of a run's initial model that the labels depend on.
+
+@documented
+@dataclass
+class DataArguments:
+    """Data files or data set of a run, and limits on their rows and lengths.
+
+    A file may be `sample:NAME`, one of the small files of the package.
 
     Args:
-        name: folder or Hub id, for error messages.
-        config: configuration of a checkpoint with a head for the task; None if the head will be newly initialized.
-        may_be_fresh: True if a head of another size may be newly initialized, *optional*, defaults to False.
+        dataset_name: Name of a data set on the Hub, which must load without a script.
+        dataset_config_name: Configuration name of the data set on the Hub.
+        train_file: Local file with training data.
+        validation_file: Local file with evaluation data.
+        test_file: Local file with data to predict on; labels are not needed.
+        overwrite_cache: Overwrite cached features.
+        preprocessing_num_workers: Number of processes for preprocessing.
+        max_seq_length: Maximum number of input tokens, with special tokens; longer inputs are cut.
+        pad_to_max_length: Pad all inputs to max_seq_length, not to the longest in the batch: for TPUs; slower
+            elsewhere.
+        skip_empty: Leave out rows with an empty text (question, context, sentence, choice) instead of raising an
+            error, and log their number. Predictions keep the index of each row in its file.
+        metric: Further metric to report: one of hf_localattn.metrics, or a module of evaluate by its name on the Hub
+            or its path, whose code is executed.
+        max_train_samples: Maximum number of training rows.
+        draw_train_samples: Draw the --max_train_samples rows at random, by --seed, instead of using the first ones. A
+            larger number with the same seed adds rows to those of a smaller one.
+        max_eval_samples: Maximum number of evaluation rows.
+        max_predict_samples: Maximum number of rows to predict on.
+        streaming: Read the training rows while the model is trained, and keep none of them: for data sets that do not
+            fit into memory or on the disk. Needs --max_steps. Files must be .jsonl.
+        num_folds: Number of folds for cross-validation. The runs write to OUTPUT_DIR/fold-1 and so on, and each is
+            tested on another part of the training data; mean and deviation of the scores are reported. All runs use
+            the --test_file or --validation_file, if given.
+        fold: Run only this fold of --num_folds, from 1, such as one task of a SLURM array. When all are finished, the
+            same command without --fold reports mean and deviation.
+
+    Raises:
+        ValueError: there are no data, or options contradict each other.
+        FileNotFoundError: there is no sample of this name.
     """
 
-    name: str
-    config: PreTrainedConfig | None = None
-    may_be_fresh: bool = False
+    dataset_name: str | None = None
+    dataset_config_name: str | None = None
+    train_file: str | None = None
+    validation_file: str | None = None
+    test_file: str | None = None
+    overwrite_cache: bool = False
+    preprocessing_num_workers: int | None = None
+    max_seq_length: int = 128
+    pad_to_max_length: bool = False
+    skip_empty: bool = False
+    metric: str | None = None
+    max_train_samples: int | None = None
+    draw_train_samples: bool = False
+    max_eval_samples: int | None = None
+    max_predict_samples: int | None = None
+    streaming: bool = False
+    num_folds: int | None = None
+    fold: int | None = None
+    held_out: Fold | None = field(default=None, init=False)  # not an option: the fold of the data of this run
+
+    def __post_init__(self) -> None:
+        for name, path in self.files.items():
+            if path is not None and "sample:" in path:
+                setattr(self, f"{name}_file", find_files(path))
+        has_files = any(self.files.values())
+        if self.dataset_name is None and not has_files:
+            raise ValueError("No data: give --dataset_name, or --train_file, --validation_file or --test_file.")
+        if self.dataset_name is not None and has_files:
+            raise ValueError("Give either --dataset_name or files, not both.")
+        for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1; got {value}.")
+        if self.draw_train_samples and (self.max_train_samples is None or self.streaming):
+            problem = "cannot be used with --streaming" if self.streaming else "needs --max_train_samples"
+            raise ValueError(f"--draw_train_samples {problem}: it draws that many of all rows.")
+        if self.fold is not None and not 1 <= self.fold <= (self.num_folds or 0):
+            raise ValueError(f"--fold must be between 1 and --num_folds; got {self.fold} of {self.num_folds}.")
+        if self.num_folds is not None:
+            if self.streaming:
+                raise ValueError("--streaming cannot be used with --num_folds, which splits all rows: leave one out.")
+            if self.num_folds < 2:
+                raise ValueError(f"--num_folds must be at least 2; got {self.num_folds}.")
+            if self.dataset_name is None and self.train_file is None:
+                raise ValueError("--num_folds splits the training data: give --train_file or --dataset_name.")
+
+    @property
+    def files(self) -> dict[str, str | None]:
+        """File of each part of the data, or None."""
+        return {"train": self.train_file, "validation": self.validation_file, "test": self.test_file}
 
 
 @dataclass(frozen=True)
@@ -74,11 +159,10 @@ class Task:
     """Key of the task in `hf_localattn.tasks.TASKS`."""
     model_task: ClassVar[str]
     """Key of the model classes in `hf_localattn.registry.AUTO_CLASSES`."""
-    head: ClassVar[str | None] = None
-    """Suffix of the model classes, such as "ForTokenClassification"; None if a checkpoint's labels do not matter."""
     DataArguments: ClassVar[type[DataArguments]]
     TrainingArguments: ClassVar[type[TrainingArguments]] = TrainingArguments
     trainer_class: ClassVar[type[TaskTrainer]] = TaskTrainer
+    collator_class: ClassVar[Any] = DataCollatorWithPadding
     streams: ClassVar[bool] = False
     """True if training rows can be read by `--streaming`."""
     scores_tokens: ClassVar[bool] = False
@@ -101,6 +185,10 @@ class Task:
     """
     best_metric: str | None = None
     """Score that selects the best model, if the arguments name one."""
+    is_pairs: bool = False
+    """True if an input has two texts, which need more special tokens. Known after `choose_labels`."""
+    max_length: int
+    """Maximum number of tokens of an input, known after `adapt`."""
 
     def __init__(self, args: Any, training_args: Any):
         self.args, self.training_args = args, training_args
@@ -117,12 +205,15 @@ class Task:
         """
         raise NotImplementedError
 
-    def choose_labels(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
+    def choose_labels(
+        self, data: Splits, model_args: ModelArguments, config: PreTrainedConfig | None
+    ) -> dict[str, Any]:
         """Choose the labels, and the `metrics` that they have.
 
         Args:
             data: rows of all splits.
-            checkpoint: model that is trained or evaluated.
+            model_args: the model.
+            config: configuration of a checkpoint with a head for the task; None if the model gets a new head.
 
         Returns:
             Fields of the model's configuration that depend on the data, such as `id2label`.
@@ -146,7 +237,13 @@ class Task:
         Raises:
             ValueError: model or tokenizer does not suit the task, or a length leaves no room for text.
         """
-        raise NotImplementedError
+        self.max_length = input_length(model, tokenizer, self.args)
+        special = tokenizer.num_special_tokens_to_add(pair=self.is_pairs)
+        if self.max_length <= special:
+            raise ValueError(
+                f"--max_seq_length {self.max_length} leaves no room for text: {special} tokens are special ones;"
+                " choose more."
+            )
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function that turns a batch of rows into features, and its keyword arguments."""
@@ -157,18 +254,23 @@ class Task:
         return True
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        """Return the features for the model, and warn about cut inputs."""
+        """Return the features for the model, and warn of inputs of maximum length: nearly all of them are cut."""
+        lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in features["input_ids"])
+        if full := sum(any(len(one) >= self.max_length for one in own) for own in lengths):
+            message = "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut."
+            logger.warning(message, full, len(features), split, self.max_length)
         return features
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
-        """Return the data collator.
+        """Return the data collator, by default a `collator_class` that pads as the arguments say.
 
         Args:
             tokenizer: tokenizer that pads.
             model: model that takes the batches.
             multiple: pad to a multiple of this number, if not None.
         """
-        raise NotImplementedError
+        how = {"padding": "max_length", "max_length": self.max_length} if self.args.pad_to_max_length else {}
+        return self.collator_class(tokenizer, pad_to_multiple_of=multiple, **how)
 
     def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Return the outputs for a batch that `score` needs, by default the first one."""
@@ -195,6 +297,20 @@ class Task:
             predictions: predictions from `score`.
         """
         raise NotImplementedError
+
+
+def input_length(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: DataArguments, name: str = "max_seq_length"
+) -> int:
+    """Return the argument `name`, limited (with a warning) to the longest input of model and tokenizer."""
+    wanted, limit = getattr(data_args, name), longest_input(model, tokenizer)
+    if limit is None or wanted <= limit:
+        return wanted
+    family = family_of(model.config)
+    of_local_layers = family is not None and limit == getattr(model.config, "max_tokens", None)
+    own = f" ({family.length_limit})" if family is not None and of_local_layers else ""
+    logger.warning("%s %d is more than the model takes%s: using %d.", name, wanted, own, limit)
+    return limit
 
 
 def write_results(path: Path, rows: datasets.Dataset, predictions: Sequence[Any]) -> None:

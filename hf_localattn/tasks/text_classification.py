@@ -10,7 +10,7 @@ from typing import Any
 
 import datasets
 import numpy as np
-from transformers import DataCollatorWithPadding, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig
 
 from hf_localattn.data.folds import warn_of_lone_classes
 from hf_localattn.data.rows import Data
@@ -29,10 +29,16 @@ from hf_localattn.data.texts import (
     tokenize_texts,
 )
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
-from hf_localattn.tasks.arguments import DataArguments, option
 from hf_localattn.tasks.labels import choose_labels, label_fields
-from hf_localattn.tasks.lengths import check_room, input_length, padding, report_cut
-from hf_localattn.tasks.task import SPLITS, Checkpoint, Scored, Splits, Task, write_results
+from hf_localattn.tasks.task import (
+    SPLITS,
+    DataArguments,
+    Scored,
+    Splits,
+    Task,
+    write_results,
+)
+from hf_localattn.training.arguments import ModelArguments, documented
 
 logger = logging.getLogger(__name__)
 
@@ -53,34 +59,31 @@ COMBINED_METRICS = {task: metrics for task, metrics in GLUE_METRICS.items() if l
 """GLUE tasks with several metrics. The combined score is the mean of these metrics."""
 
 
+@documented
 @dataclass
 class TextClassificationDataArguments(DataArguments):
     """Data arguments for text classification.
 
     Files are `.csv`, `.tsv`, `.json` or `.jsonl`.
+
+    Args:
+        task_name: GLUE task, from the Hub or from files with its columns: cola, mnli, mrpc, qnli, qqp, rte, sst2,
+            stsb, wnli.
+        text_column_names: Column of the texts, or two columns separated by a comma; by default common names are tried.
+        label_column_name: Column of the labels; default: label.
+        metric_name: Metric that selects the best model, reported with the usual ones: accuracy, f1, macro_f1,
+            micro_f1, subset_accuracy, matthews_correlation, pearson, spearmanr, mse, rmse.
+        do_regression: true: labels are scores; false: labels are classes; default: scores if they have a decimal
+            point.
+        skip_unlabeled: Leave out training and evaluation rows without a label instead of raising an error.
     """
 
-    task_name: str | None = option(
-        None, f"GLUE task, from the Hub or from files with its columns: {', '.join(GLUE_TASKS)}."
-    )
-    text_column_names: str | None = option(
-        None, "Column of the texts, or two columns separated by a comma; by default common names are tried."
-    )
-    label_column_name: str | None = option(None, "Column of the labels; default: label.")
-    metric_name: str | None = option(
-        None, f"Metric that selects the best model, reported with the usual ones: {', '.join(SCORES)}."
-    )
-    do_regression: bool | None = option(
-        None, "true: labels are scores; false: labels are classes; default: scores if they have a decimal point."
-    )
-
-    skip_unlabeled: bool = field(
-        default=False,
-        metadata={
-            "aliases": ["--skip_unlabelled"],
-            "help": "Leave out training and evaluation rows without a label instead of raising an error.",
-        },
-    )
+    task_name: str | None = None
+    text_column_names: str | None = None
+    label_column_name: str | None = None
+    metric_name: str | None = None
+    do_regression: bool | None = None
+    skip_unlabeled: bool = field(default=False, metadata={"aliases": ["--skip_unlabelled"]})
 
     def __post_init__(self) -> None:
         if self.task_name is not None:
@@ -92,7 +95,7 @@ class TextClassificationDataArguments(DataArguments):
                 )
             if self.do_regression is not None:
                 raise ValueError("--do_regression cannot be used with --task_name, which sets the labels.")
-            if self.dataset_name is None and not (self.train_file or self.validation_file or self.test_file):
+            if self.dataset_name is None and not any(self.files.values()):
                 self.dataset_name, self.dataset_config_name = GLUE, self.task_name
         super().__post_init__()
         if len(self.layout.texts) > 2:
@@ -117,13 +120,11 @@ class TextClassification(Task):
     """Prediction of a class, a set of classes or a score for texts or pairs of texts."""
 
     name = model_task = "text-classification"
-    head = "ForSequenceClassification"
     DataArguments = TextClassificationDataArguments
     class_column = "label"
     streams = True
     args: TextClassificationDataArguments
     labels: Labels
-    is_pairs: bool
 
     def __init__(self, args: TextClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
@@ -133,14 +134,20 @@ class TextClassification(Task):
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         return load_texts(data, self.args.layout, require_labels=labeled, skip_empty=self.args.skip_empty)
 
-    def choose_labels(self, data: Splits, checkpoint: Checkpoint) -> dict[str, Any]:
+    def choose_labels(
+        self, data: Splits, model_args: ModelArguments, config: PreTrainedConfig | None
+    ) -> dict[str, Any]:
         args = self.args
         own = next((labels for rows in data.values() if (labels := labels_of(rows)) is not None), None)
         trained, fixed = self.training_args.do_train, args.layout.names is not None
-        self.labels = choose_labels(own, checkpoint, trained=trained, fixed=fixed)
+        self.labels = choose_labels(own, model_args, config, trained=trained, fixed=fixed)
         if self.labels.problem_type == SINGLE_LABEL and self.labels.num_labels < 2:
             raise ValueError(f"All rows have the label {self.labels.names[0]!r}: give data with at least two classes.")
-        self.is_pairs = all_pairs(data)
+        pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
+        if len(set(pairs.values())) > 1:
+            kinds = (f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items())
+            raise ValueError(f"The splits do not match: {', '.join(kinds)}; name the columns by --text_column_names.")
+        self.is_pairs = any(pairs.values())
         warn_of_lone_classes(data, "label", args.held_out)
         self.score_names = metric_names(self.labels, args)
         self.combined = COMBINED_METRICS.get(args.task_name or "", ())
@@ -155,19 +162,8 @@ class TextClassification(Task):
     def prepare_rows(self, data: Splits) -> Splits:
         return {split: number_labels(rows, self.labels) for split, rows in data.items()}
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.max_length = input_length(model, tokenizer, self.args)
-        check_room(tokenizer, self.max_length, pair=self.is_pairs)
-
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return tokenize_texts, {"max_length": self.max_length}
-
-    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        report_cut(split, features, self.max_length)
-        return features
-
-    def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
-        return DataCollatorWithPadding(tokenizer, **padding(self.args, self.max_length, multiple))
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the logits, the reported scores, and GLUE's combined score for tasks with several metrics."""
@@ -189,25 +185,8 @@ class TextClassification(Task):
         write_results(folder / f"{name}.txt", self.rows[split], format_predictions(predictions, self.labels))
 
 
-def all_pairs(data: Splits) -> bool:
-    """Return True if all rows have two texts, False if all have one.
-
-    Raises:
-        ValueError: some splits have single texts and others pairs.
-    """
-    pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
-    if len(set(pairs.values())) > 1:
-        kinds = (f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items())
-        raise ValueError(f"The splits do not match: {', '.join(kinds)}; name the columns by --text_column_names.")
-    return any(pairs.values())
-
-
 def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:
-    """Return the metrics to report: the metrics of the GLUE task or of the problem type, and `--metric_name`.
-
-    Raises:
-        ValueError: `--metric_name` is not defined for these labels.
-    """
+    """Return the metrics to report: the metrics of the GLUE task or of the problem type, and `--metric_name`."""
     usual = METRICS[labels.problem_type]
     possible = usual
     if labels.problem_type == SINGLE_LABEL:

@@ -6,6 +6,7 @@ The dataclasses are parsed by `transformers.HfArgumentParser`. Each field is a c
 import argparse
 import difflib
 import inspect
+import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,16 +15,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
+import transformers
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from transformers import HfArgumentParser
 from transformers import Seq2SeqTrainingArguments as StockGenerationArguments
 from transformers import TrainingArguments as StockTrainingArguments
 
 from hf_localattn.assignments import parse_config_fields
-from hf_localattn.names import PLAIN, find_family_option
+from hf_localattn.names import PLAIN, find_family
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
-from hf_localattn.training.optimizers import DEFAULT_ALPHA, check_lookahead
 
 ANY_TYPE = ConfigDict(arbitrary_types_allowed=True)
 
@@ -45,7 +46,7 @@ def documented(arguments: Arguments) -> Arguments:
         arguments: dataclass. Inherited fields that the docstring does not name keep their help.
     """
     section = inspect.cleandoc(arguments.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
-    found = re.findall(r"^    (\w+) \(.*?\): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
     helps = {name: " ".join(text.split()).replace("%", "%%") for name, text in found}
     for one in fields(arguments):
         if one.name in helps:
@@ -59,24 +60,21 @@ class ModelArguments:
     """The model to fine-tune: a checkpoint, or a pretrained backbone with new layers of a family.
 
     Args:
-        model_name_or_path (str, *optional*): Hub id or folder of the model to fine-tune. Give either this, or `family`
-            and `backbone`.
-        family (str, *optional*): Family of the local attention layers to add to the backbone, or `baseline` for the
-            backbone alone. New layers are initialized randomly.
-        backbone (str, *optional*): Hub id or folder of the pretrained encoder for the family, or `tiny` for a small
-            random one.
-        local_config (list[str], *optional*): Fields of the family's configuration, such as `num_local_layers=2
-            use_conv=false`, and settings of its tokenizer, such as `parser=de_core_news_sm`. With
-            `model_name_or_path` only settings of the tokenizer.
-        config_name (str, *optional*): Hub id or folder of the configuration, if not the model's.
-        tokenizer_name (str, *optional*): Hub id or folder of the tokenizer, if not the model's.
-        cache_dir (str, *optional*): Cache folder for files from the Hub.
-        model_revision (str, *optional*, defaults to "main"): Branch, tag or commit of the model on the Hub.
-        token (str, *optional*): Token for private repositories on the Hub; by default the one of `hf auth login`.
-        ignore_mismatched_sizes (bool, *optional*, defaults to False): Initialize a new head if that of the checkpoint
-            has another size, such as another number of labels.
-        trust_remote_code (bool, *optional*, defaults to False): Run the Python code of the model's repository. Use it
-            only if you have read that code.
+        model_name_or_path: Hub id or folder of the model to fine-tune. Give either this, or `family` and `backbone`.
+        family: Family of the local attention layers to add to the backbone, or `baseline` for the backbone alone. New
+            layers are initialized randomly.
+        backbone: Hub id or folder of the pretrained encoder for the family, or `tiny` for a small random one.
+        local_config: Fields of the family's configuration, such as `num_local_layers=2 use_conv=false`, and settings
+            of its tokenizer, such as `parser=de_core_news_sm`. With `model_name_or_path` only settings of the
+            tokenizer.
+        config_name: Hub id or folder of the configuration, if not the model's.
+        tokenizer_name: Hub id or folder of the tokenizer, if not the model's.
+        cache_dir: Cache folder for files from the Hub.
+        model_revision: Branch, tag or commit of the model on the Hub.
+        token: Token for private repositories on the Hub; by default the one of `hf auth login`.
+        ignore_mismatched_sizes: Initialize a new head if that of the checkpoint has another size, such as another
+            number of labels.
+        trust_remote_code: Run the Python code of the model's repository. Use it only if you have read that code.
 
     Raises:
         ValueError: options contradict each other, or the family or one of its fields does not exist.
@@ -102,7 +100,7 @@ class ModelArguments:
         if self.family is None and self.backbone is not None:
             raise ValueError(f"--backbone needs --family, one of {', '.join([*FAMILIES, PLAIN])}.")
         if self.family is not None:
-            self.family = find_family_option(self.family)
+            self.family = find_family(self.family, PLAIN)
         if self.local_config and self.family == PLAIN:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
         if self.family not in (None, PLAIN):
@@ -115,6 +113,11 @@ class ModelArguments:
         """Hub id or folder of the weights."""
         return self.model_name_or_path or self.backbone or ""
 
+    @property
+    def hub(self) -> dict[str, Any]:
+        """Arguments of `from_pretrained` for files of the model on the Hub."""
+        return {"cache_dir": self.cache_dir, "revision": self.model_revision, "token": self.token}
+
 
 @documented
 @dataclass
@@ -126,36 +129,32 @@ class TrainingArguments(StockTrainingArguments):
     its main score, or the trainer to "loss".
 
     Args:
-        local_learning_rate (float, *optional*): Learning rate of all parameters outside the backbone (local layers and
-            head); by default `learning_rate`.
-        early_stopping_patience (int, *optional*): Stop training after this number of evaluations in a row without a
-            better score, and keep the best model. The score is `metric_for_best_model`, by default the task's main
-            score.
-        lookahead_steps (int, *optional*): Use Lookahead (Zhang et al. 2019): update its slow weights after every N
-            steps of the optimizer. The paper uses 5.
-        lookahead_alpha (float, *optional*): Step size of Lookahead's slow weights, above 0 and at most 1; by default
-            0.5. Needs `lookahead_steps`.
-        search_space (str, *optional*): Search hyperparameters: a .yaml or .json file of training arguments and fields
-            of the family's configuration, each with a list of values or a range such as {low: 1e-5, high: 1e-4, log:
-            true}. Each trial trains a model. The best trial is chosen by `metric_for_best_model`, by default the
-            task's main score.
-        search_trials (int, *optional*): Number of trials of the search; by default all combinations of values, if
-            their number is finite.
-        workers (int, *optional*, defaults to 1): Number of folds or of search trials to run at a time, each in a
-            process of its own and, if there are GPUs, on a GPU of its own.
-        ray_address (str, *optional*): Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its
-            nodes must share a file system. `workers` limits how many run at a time; by default one on each GPU.
-        logging_steps (float, *optional*, defaults to 0.05): Number of steps between two logs of the loss, or their
-            share of all steps.
-        save_steps (float, *optional*): Number of steps between two checkpoints, or their share of all steps; by
-            default 0.1, or as `eval_steps` if the best model is loaded at the end.
-        save_total_limit (int, *optional*, defaults to 2): Number of checkpoints to keep.
-        keep_checkpoints (bool, *optional*, defaults to False): Keep the optimizer states of a finished run, which
-            training it further needs.
-        eval_strategy (str, *optional*): When to evaluate during training: no, steps or epoch. By default no, or epoch
-            with early stopping.
-        save_strategy (str, *optional*): When to save checkpoints: no, steps, epoch or best. By default steps, or as
-            `eval_strategy` with early stopping.
+        local_learning_rate: Learning rate of all parameters outside the backbone (local layers and head); by default
+            `learning_rate`.
+        early_stopping_patience: Stop training after this number of evaluations in a row without a better score, and
+            keep the best model. The score is `metric_for_best_model`, by default the task's main score.
+        lookahead_steps: Use Lookahead (Zhang et al. 2019): update its slow weights after every N steps of the
+            optimizer. The paper uses 5.
+        lookahead_alpha: Step size of Lookahead's slow weights, above 0 and at most 1; by default 0.5. Needs
+            `lookahead_steps`.
+        search_space: Search hyperparameters: a .yaml or .json file of training arguments and fields of the family's
+            configuration, each with a list of values or a range such as {low: 1e-5, high: 1e-4, log: true}. Each trial
+            trains a model. The best trial is chosen by `metric_for_best_model`, by default the task's main score.
+        search_trials: Number of trials of the search; by default all combinations of values, if their number is
+            finite.
+        workers: Number of folds or of search trials to run at a time, each in a process of its own and, if there are
+            GPUs, on a GPU of its own.
+        ray_address: Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must share a
+            file system. `workers` limits how many run at a time; by default one on each GPU.
+        logging_steps: Number of steps between two logs of the loss, or their share of all steps.
+        save_steps: Number of steps between two checkpoints, or their share of all steps; by default 0.1, or as
+            `eval_steps` if the best model is loaded at the end.
+        save_total_limit: Number of checkpoints to keep.
+        keep_checkpoints: Keep the optimizer states of a finished run, which training it further needs.
+        eval_strategy: When to evaluate during training: no, steps or epoch. By default no, or epoch with early
+            stopping.
+        save_strategy: When to save checkpoints: no, steps, epoch or best. By default steps, or as `eval_strategy` with
+            early stopping.
 
     Raises:
         ValueError: a strategy contradicts early stopping, a value is invalid, or an option needs another one.
@@ -179,18 +178,19 @@ class TrainingArguments(StockTrainingArguments):
 
     def __post_init__(self) -> None:
         undecided = self.early_stopping_patience is not None and self.metric_for_best_model is None
-        check_lookahead(self.lookahead_steps, self.lookahead_alpha)
+        for name in ("lookahead_steps", "search_trials", "workers", "early_stopping_patience"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1; got {value}.")
+        if self.lookahead_alpha is not None and self.lookahead_steps is None:
+            raise ValueError("--lookahead_alpha needs --lookahead_steps, such as --lookahead_steps 5.")
+        if self.lookahead_alpha is not None and not 0 < self.lookahead_alpha <= 1:
+            raise ValueError(f"--lookahead_alpha must be above 0 and at most 1; got {self.lookahead_alpha}.")
         if self.lookahead_steps is not None and self.lookahead_alpha is None:
-            self.lookahead_alpha = DEFAULT_ALPHA
-        if self.search_trials is not None:
-            if self.search_space is None:
-                raise ValueError("--search_trials needs --search_space, a file of the values to try.")
-            if self.search_trials < 1:
-                raise ValueError(f"--search_trials must be at least 1; got {self.search_trials}.")
-        if self.workers < 1:
-            raise ValueError(f"--workers must be at least 1; got {self.workers}.")
+            self.lookahead_alpha = 0.5  # as in the paper
+        if self.search_trials is not None and self.search_space is None:
+            raise ValueError("--search_trials needs --search_space, a file of the values to try.")
         if self.early_stopping_patience is not None:
-            self._prepare_early_stopping(self.early_stopping_patience)
+            self._prepare_early_stopping()
         self.eval_strategy = self.eval_strategy or "no"
         self.save_strategy = self.save_strategy or "steps"
         if self.save_steps is None:  # every evaluated model may be the best one
@@ -210,9 +210,7 @@ class TrainingArguments(StockTrainingArguments):
         copied.__dict__.update(self.__dict__)
         return copied
 
-    def _prepare_early_stopping(self, patience: int) -> None:
-        if patience < 1:
-            raise ValueError(f"--early_stopping_patience must be at least 1; got {patience}.")
+    def _prepare_early_stopping(self) -> None:
         for name in ("eval_strategy", "save_strategy"):
             if getattr(self, name) == "no":
                 raise ValueError(
@@ -232,11 +230,9 @@ class GenerationTrainingArguments(TrainingArguments, StockGenerationArguments):
     """`TrainingArguments` of this package and transformers' `Seq2SeqTrainingArguments` in one class.
 
     Args:
-        predict_with_generate (bool, *optional*, defaults to True): Generate texts and compare them with the
-            references; if false, evaluate the loss alone.
-        generation_max_length (int, *optional*): Maximum number of generated tokens; by default that of the longest
-            reference text.
-        generation_num_beams (int, *optional*, defaults to 5): Number of beams of the beam search; 1 is greedy search.
+        predict_with_generate: Generate texts and compare them with the references; if false, evaluate the loss alone.
+        generation_max_length: Maximum number of generated tokens; by default that of the longest reference text.
+        generation_num_beams: Number of beams of the beam search; 1 is greedy search.
     """
 
     predict_with_generate: bool = True
@@ -259,7 +255,10 @@ def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = N
         FileNotFoundError: the file does not exist.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    parser = HfArgumentParser(classes, prog=_program())
+    name = Path(sys.argv[0]).name
+    words = [word for word in sys.argv[1:3] if word.isalpha()] if name in ("hf-localattn", "__main__.py") else []
+    name = "python -m hf_localattn" if name == "__main__.py" else name
+    parser = HfArgumentParser(classes, prog=" ".join([name, *words]))
     if {"-h", "--help", "--help-all"} & {*arguments}:
         print_help(parser, everything="--help-all" in arguments)
         sys.exit(0)
@@ -285,13 +284,6 @@ def print_help(parser: HfArgumentParser, *, everything: bool) -> None:
     parser.print_help()
 
 
-def _program() -> str:
-    """Return the words of the command before its options."""
-    name = Path(sys.argv[0]).name
-    words = [word for word in sys.argv[1:3] if word.isalpha()] if name in ("hf-localattn", "__main__.py") else []
-    return " ".join(["python -m hf_localattn" if name == "__main__.py" else name, *words])
-
-
 def build_arguments(classes: Sequence[type], options: Mapping[str, Any], where: str = "") -> tuple[Any, ...]:
     """Build dataclasses from options by name.
 
@@ -313,3 +305,25 @@ def build_arguments(classes: Sequence[type], options: Mapping[str, Any], where: 
 def _unknown(name: str, known: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(name, list(known), n=1)
     return f"Unknown option {name}." + (f" Did you mean {nearest[0]}?" if nearest else "")
+
+
+def set_up_logging(training_args: TrainingArguments) -> None:
+    """Log this package, transformers and datasets to stdout, at the level in the arguments."""
+    import datasets  # an extra, which the arguments do not need
+
+    logging.basicConfig(
+        format="%(asctime)s - %(levelname)s - %(name)s - %(message)s",
+        datefmt="%m/%d/%Y %H:%M:%S",
+        handlers=[logging.StreamHandler(sys.stdout)],
+    )
+    level = training_args.get_process_log_level()
+    # Show INFO messages of this package unless a log level is set.
+    package_level = logging.INFO if training_args.log_level == "passive" and training_args.should_log else level
+    logging.getLogger("hf_localattn").setLevel(package_level)
+    if training_args.disable_tqdm:
+        datasets.disable_progress_bars()
+        transformers.utils.logging.disable_progress_bar()
+    datasets.utils.logging.set_verbosity(level)
+    transformers.utils.logging.set_verbosity(level)
+    transformers.utils.logging.enable_default_handler()
+    transformers.utils.logging.enable_explicit_format()

@@ -11,7 +11,7 @@ from hf_localattn.assignments import parse_config_fields, parse_tokenizer_settin
 from hf_localattn.errors import loading
 from hf_localattn.names import PLAIN
 from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
-from hf_localattn.registry import AUTO_CLASSES, family_of, get_family
+from hf_localattn.registry import AUTO_CLASSES, family_of, get_family, task_of_class
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
 
@@ -26,26 +26,15 @@ def load_model_and_tokenizer(
         model_args: the model.
         training_args: the seed of new layers, and the learning rate of local layers.
         **config_fields: fields of the configuration that depend on the data, such as `num_labels`.
-
-    Returns:
-        The model and the tokenizer.
-
-    Raises:
-        ValueError: a name or field is invalid, or model, tokenizer and task do not match.
-        OSError: a file cannot be loaded or downloaded.
     """
     set_seed(training_args.seed)  # for the initialization of new layers
-    hub: dict[str, Any] = {
-        "cache_dir": model_args.cache_dir,
-        "revision": model_args.model_revision,
-        "token": model_args.token,
-    }
-    trust = {"trust_remote_code": model_args.trust_remote_code}
+    hub, trust = model_args.hub, {"trust_remote_code": model_args.trust_remote_code}
     source = resolve_backbone(model_args.source, generates=task == "text2text-generation")
     tokenizer_source = model_args.tokenizer_name or source
     if model_args.family in (None, PLAIN):
-        with loading("config", model_args.config_name or source):
-            config = AutoConfig.from_pretrained(model_args.config_name or source, **config_fields, **hub, **trust)
+        config_source = model_args.config_name or source
+        with loading("config", config_source):
+            config = AutoConfig.from_pretrained(config_source, **config_fields, **hub, **trust)
         settings = parse_tokenizer_settings(config.model_type, model_args.local_config)
         tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
         own = family_of(config)
@@ -88,32 +77,16 @@ def load_model_and_tokenizer(
         )
     model = model.to(torch.float32)
     if training_args.local_learning_rate is not None:  # raise errors before training begins
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        split_parameter_groups(
-            [{"params": parameters}], pretrained_parameters(model), training_args.local_learning_rate
-        )
+        groups = [{"params": [parameter for parameter in model.parameters() if parameter.requires_grad]}]
+        split_parameter_groups(groups, pretrained_parameters(model), training_args.local_learning_rate)
     return model, tokenizer
 
 
-def head_config(model_args: ModelArguments, head: str) -> PreTrainedConfig | None:
-    """Return the configuration of a checkpoint that has a certain head; None if the model gets a new head.
-
-    Args:
-        model_args: the model.
-        head: suffix of model classes with this head, such as "ForTokenClassification".
-
-    Raises:
-        ValueError, OSError: the configuration cannot be loaded.
-    """
+def head_config(model_args: ModelArguments, task: str) -> PreTrainedConfig | None:
+    """Return the configuration of a checkpoint with a head for a task; None if the model gets a new head."""
     if model_args.family not in (None, PLAIN):
         return None
     source = model_args.config_name or resolve_backbone(model_args.source)
     with loading("config", source):
-        config = AutoConfig.from_pretrained(
-            source,
-            cache_dir=model_args.cache_dir,
-            revision=model_args.model_revision,
-            token=model_args.token,
-            trust_remote_code=model_args.trust_remote_code,
-        )
-    return config if any(name.endswith(head) for name in config.architectures or ()) else None
+        config = AutoConfig.from_pretrained(source, **model_args.hub, trust_remote_code=model_args.trust_remote_code)
+    return config if task in map(task_of_class, config.architectures or ()) else None

@@ -5,12 +5,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import Optimizer
 
 from hf_localattn.extras import import_extra
-
-DEFAULT_ALPHA = 0.5
-"""Step size of Lookahead in the paper."""
 
 
 def pretrained_parameters(model: Any) -> list[nn.Parameter]:
@@ -59,25 +55,6 @@ def split_parameter_groups(
             )
         split.extend(found)
     return split
-
-
-def describe_optimizer(optimizer: Optimizer, lookahead_steps: int | None) -> str:
-    """Describe parameters and learning rates: "Training 4,096 parameters at 0.001, Lookahead every 5 steps"."""
-    trained: dict[float, int] = {}
-    for group in optimizer.param_groups:
-        trained[group["lr"]] = trained.get(group["lr"], 0) + sum(one.numel() for one in group["params"])
-    rates = " and ".join(f"{count:,} parameters at {rate:g}" for rate, count in trained.items() if count)
-    return f"Training {rates}" + (f", Lookahead every {lookahead_steps} steps" if lookahead_steps else "")
-
-
-def check_lookahead(steps: int | None, alpha: float | None) -> None:
-    """Raise `ValueError` for invalid settings of Lookahead."""
-    if steps is None and alpha is not None:
-        raise ValueError("--lookahead_alpha needs --lookahead_steps, such as --lookahead_steps 5.")
-    if steps is not None and steps < 1:
-        raise ValueError(f"--lookahead_steps must be at least 1; got {steps}.")
-    if alpha is not None and not 0 < alpha <= 1:
-        raise ValueError(f"--lookahead_alpha must be above 0 and at most 1; got {alpha}.")
 
 
 def import_lookahead() -> Any:

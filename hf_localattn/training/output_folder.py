@@ -1,14 +1,27 @@
-"""The output folder: checks before a run writes to it, and the checkpoint to resume from."""
+"""The output folder of a run: what it was called with, whether it is finished, and where to resume it.
 
+`run.json` has the arguments of the run and digests of its data. `.hf-localattn-unfinished` is there until the run has
+ended. A checkpoint is whole if it has the state of the optimizer and `trainer_state.json`, which is written last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
 import logging
 import os
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from transformers import TrainerState
 
+from hf_localattn.data.rows import PLACE
 from hf_localattn.errors import join_names
 from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
+from hf_localattn.parsing import read_json
 from hf_localattn.training.arguments import TrainingArguments
 
 logger = logging.getLogger(__name__)
@@ -18,6 +31,24 @@ STATE = "trainer_state.json"
 
 OPTIMIZER = "optimizer*"
 """Files or folder of Trainer with the state of the optimizer."""
+
+RUN = "run.json"
+"""File of the output folder with the arguments and digests of the data."""
+
+MAY_DIFFER = (
+    *("output_dir", "resume_from_checkpoint", "do_eval", "do_predict", "per_device_eval_batch_size", "run_name"),
+    *("save_steps", "save_total_limit", "keep_checkpoints"),
+    *("use_cpu", "workers", "ray_address", "local_rank", "report_to", "project"),
+    *("disable_tqdm", "debug", "skip_memory_metrics", "eval_accumulation_steps", "preprocessing_num_workers"),
+    *("overwrite_cache", "cache_dir", "token", "gradient_checkpointing", "torch_empty_cache_steps"),
+    *("train_file", "validation_file", "test_file"),  # digests tell if the rows are others
+)
+"""Arguments that do not change the result, or negligibly."""
+
+MAY_DIFFER_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_", "dataloader_")
+
+LENGTHS = ("num_train_epochs", "max_steps")
+"""Arguments that may differ with `--resume_from_checkpoint`, which trains a finished run further."""
 
 
 def prepare_output_folder(
@@ -31,18 +62,14 @@ def prepare_output_folder(
         output_dir: the output folder. It need not exist.
         resume_from_checkpoint: a checkpoint folder, or True (also "true") for the last whole checkpoint in
             `output_dir`.
-        tidy: remove the leftovers of a killed run, *optional*, defaults to True. Set it in only one process of a run.
+        tidy: remove the leftovers of a killed run. Set it in only one process of a run.
 
     Returns:
         The checkpoint folder; None to start from the beginning.
-
-    Raises:
-        ValueError: the folder holds other files or a finished run, or the checkpoint does not exist or is not whole.
     """
-    folder = Path(output_dir)
+    folder, wanted = Path(output_dir), resume_from_checkpoint
     if tidy:
         remove_leftovers(folder)
-    wanted = resume_from_checkpoint
     if isinstance(wanted, str) and wanted.lower() in ("true", "false", ""):
         wanted = wanted.lower() == "true"
     if isinstance(wanted, str):
@@ -66,50 +93,36 @@ def prepare_output_folder(
             " if it was trained with --keep_checkpoints, give --resume_from_checkpoint true and more steps or epochs."
         )
     checkpoint = last_complete_checkpoint(folder)
-    if wanted:
-        if checkpoint is None:
-            raise ValueError(
-                f"--resume_from_checkpoint: {folder} holds no whole checkpoint with the state of the optimizer. A"
-                " finished run keeps that state only with --keep_checkpoints."
-            )
-        return checkpoint
-    if checkpoint is None:
-        if not is_killed:  # the files of a killed run are written again
-            check_unused(folder, "checkpoint to resume from")
-        return None
-    logger.warning(
-        "Resuming from %s. To start from the beginning choose another --output_dir, or empty this one.", checkpoint
-    )
+    if wanted and checkpoint is None:
+        raise ValueError(
+            f"--resume_from_checkpoint: {folder} holds no whole checkpoint with the state of the optimizer. A"
+            " finished run keeps that state only with --keep_checkpoints."
+        )
+    if checkpoint is None and not is_killed:  # the files of a killed run are written again
+        check_unused(folder, "checkpoint to resume from")
+    if checkpoint is not None:
+        # It compares steps with shares of a run (0.05); `run.json` has compared all arguments.
+        logging.getLogger("transformers.trainer_utils").setLevel(logging.ERROR)
+    if checkpoint is not None and not wanted:
+        logger.warning(
+            "Resuming from %s. To start from the beginning choose another --output_dir, or empty this one.", checkpoint
+        )
     return checkpoint
 
 
-def remove_optimizers(output_dir: str | os.PathLike[str]) -> None:
-    """Remove the optimizer states of all checkpoints, which are twice as large as the model."""
-    for path in Path(output_dir).glob(f"checkpoint-*/{OPTIMIZER}"):
-        discard(path) if path.is_dir() else path.unlink()
-
-
-def mark_unfinished(output_dir: str | os.PathLike[str]) -> None:
-    """Mark the output folder of a run as unfinished."""
-    folder = Path(output_dir)
-    if not (folder / STATE).exists():  # the model of a finished run is valid until further training has ended
-        atomic_write(folder / UNFINISHED, "")
-
-
-def mark_finished(output_dir: str | os.PathLike[str]) -> None:
-    """Mark the output folder of a run as finished."""
-    Path(output_dir, UNFINISHED).unlink(missing_ok=True)
-
-
 def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
-    """Raise `ValueError` if a folder is not empty.
+    """Raise `ValueError` if a folder has files, other than logs, hidden files and half-written checkpoints.
 
-    Args:
-        output_dir: the folder. It need not exist.
-        missing: the file that an old run needs to continue, for the error message.
+    `missing` is the file that an old run would need to continue, for the error message.
     """
     folder = Path(output_dir)
-    if in_the_way := sorted(path.name for path in folder.glob("*") if _is_in_the_way(path)):
+    in_the_way = [
+        path.name
+        for path in sorted(folder.glob("*"))
+        if not path.name.startswith((".", STAGING, "checkpoint-")) and path.suffix != ".log" and path.name != "runs"
+        if not path.is_dir() or any(path.iterdir())
+    ]
+    if in_the_way:
         raise ValueError(
             f"--output_dir {folder} is not empty ({join_names(in_the_way, 3)}) and holds no {missing}."
             " Choose another folder, or empty this one."
@@ -145,8 +158,65 @@ def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArgume
     return patience is not None and stopping.get("early_stopping_patience_counter", 0) >= patience
 
 
-def _is_in_the_way(path: Path) -> bool:
-    """Return False for logs, empty folders, hidden files and half-written checkpoints."""
-    if path.name.startswith((".", STAGING, "checkpoint-")) or path.name.endswith(".log") or path.name == "runs":
-        return False
-    return not path.is_dir() or any(path.iterdir())
+def mark_unfinished(output_dir: str | os.PathLike[str]) -> None:
+    """Mark the output folder of a run as unfinished."""
+    folder = Path(output_dir)
+    if not (folder / STATE).exists():  # the model of a finished run is valid until further training has ended
+        atomic_write(folder / UNFINISHED, "")
+
+
+def mark_finished(output_dir: str | os.PathLike[str]) -> None:
+    """Mark the output folder of a run as finished."""
+    Path(output_dir, UNFINISHED).unlink(missing_ok=True)
+
+
+def remove_optimizers(output_dir: str | os.PathLike[str]) -> None:
+    """Remove the optimizer states of all checkpoints, which are twice as large as the model."""
+    for path in Path(output_dir).glob(f"checkpoint-*/{OPTIMIZER}"):
+        discard(path) if path.is_dir() else path.unlink()
+
+
+def arguments_of(*arguments: Any) -> dict[str, Any]:
+    """Return the fields of dataclasses of arguments that change the result of a run, as JSON values."""
+    found: dict[str, Any] = {}
+    for one in arguments:
+        values = one.to_dict() if hasattr(one, "to_dict") else vars(one)
+        for field in dataclasses.fields(one):
+            may_differ = field.name in MAY_DIFFER or field.name.startswith(MAY_DIFFER_PREFIXES)
+            if field.name in values and not may_differ:
+                found[field.name] = values[field.name]
+    return json.loads(json.dumps(found, default=str))
+
+
+def digest_of(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the number of rows and a digest of them."""
+    digest, number = hashlib.sha256(), 0
+    for row in rows:
+        known = {name: value for name, value in row.items() if name != PLACE}  # the file may have moved
+        digest.update(json.dumps(known, sort_keys=True, default=str).encode())
+        number += 1
+    return f"{number} rows, sha256 {digest.hexdigest()[:16]}"
+
+
+def check_same_run(folder: str | Path, arguments: Mapping[str, Any], *, is_longer: bool = False) -> None:
+    """Raise `ValueError` if the run in an output folder has other arguments.
+
+    Args:
+        folder: the output folder. Without a file `run.json` nothing is checked.
+        arguments: result of `arguments_of`, or digests of data by split.
+        is_longer: the number of steps and epochs may differ.
+    """
+    path = Path(folder, RUN)
+    known = read_json(path) if path.is_file() else {}
+    for name in arguments:
+        is_fixed = name in known and not (is_longer and name in LENGTHS)
+        if is_fixed and known[name] != arguments[name]:
+            raise ValueError(
+                f"--output_dir {folder} holds another run: its {name} is {known[name]!r}, but now it is"
+                f" {arguments[name]!r}. Repeat the command of that run, or choose another --output_dir."
+            )
+
+
+def save_run(folder: str | Path, arguments: Mapping[str, Any]) -> None:
+    """Write the arguments and digests of a run to its output folder."""
+    atomic_write(Path(folder, RUN), json.dumps(arguments, indent=2, ensure_ascii=False) + "\n")

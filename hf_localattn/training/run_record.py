@@ -18,10 +18,11 @@ HYPERPARAMETERS = (
     *("num_train_epochs", "max_steps", "optim", "adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay"),
     *("lr_scheduler_type", "warmup_steps", "max_grad_norm", "label_smoothing_factor", "lookahead_steps"),
     *("lookahead_alpha", "early_stopping_patience", "train_sampling_strategy", "fp16", "bf16"),
+    "generation_num_beams",
 )
 """Training arguments that affect the result."""
 
-NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time")
+NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time", "_gen_len", "_num_beams")
 
 
 def record_of(
@@ -55,7 +56,7 @@ def record_of(
 
 def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:
     """Return the training arguments that affect the result, except None and False values."""
-    values = {name: getattr(training_args, name) for name in HYPERPARAMETERS}
+    values = {name: getattr(training_args, name, None) for name in HYPERPARAMETERS}
     del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]
     if training_args.world_size > 1:
         values["processes"] = training_args.world_size

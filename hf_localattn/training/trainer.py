@@ -1,9 +1,12 @@
 """Trainers with two learning rates, Lookahead, whole files, and the scores of a task."""
 
-import dataclasses
 import inspect
 import json
 import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import numpy as np
 import torch
 import torch.utils.data
 from huggingface_hub import CommitInfo
-from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerState
+from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import (
     PREFIX_CHECKPOINT_DIR,
     EvalLoopOutput,
@@ -24,17 +27,15 @@ from transformers.utils import PushInProgress
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, renew_card
-from hf_localattn.hub.background import upload_in_background
+from hf_localattn.hub.push import upload_in_background
 from hf_localattn.metrics import load_metric
 from hf_localattn.parsing import read_json
 from hf_localattn.training.optimizers import (
-    describe_optimizer,
     pretrained_parameters,
     split_parameter_groups,
     with_lookahead,
 )
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
-from hf_localattn.training.resuming import RestoreLoss, load_loss, save_loss
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class LocalAttentionTrainer(Trainer):
         if getattr(args, "ddp_find_unused_parameters", False) is None and hasattr(model, "new_modules"):
             args.ddp_find_unused_parameters = False  # every trainable parameter of our models gets a gradient
         super().__init__(model, args, *more, **kwargs)
-        self._resumed: RestoreLoss | None = None
+        self._restored_loss = False
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
         scales = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
@@ -80,21 +81,14 @@ class LocalAttentionTrainer(Trainer):
         """Train like `Trainer.train`. A resumed run gives the same result as an uninterrupted run."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir) or True
-        if isinstance(resume_from_checkpoint, str):
-            self._resumed = RestoreLoss(self, resume_from_checkpoint)
-            self.add_callback(self._resumed)
-        try:
-            result = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
-        finally:
-            if self._resumed is not None:
-                self.remove_callback(self._resumed)
-            self._resumed = None
+        self._restored_loss = False
+        result = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         if trial is not None and self.args.load_best_model_at_end:
             self.objective = None  # the best model was loaded after the last evaluation: make the search evaluate it
         return result._replace(training_loss=result.metrics["train_loss"])
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        if "train_loss" in logs and self._resumed is not None and self._resumed.loss is not None:
+        if "train_loss" in logs and self._restored_loss:
             # Trainer divides by the steps since training was resumed. The restored loss is a sum over all steps.
             logs["train_loss"] = self._total_loss_scalar / max(self.state.global_step, 0.001)
         super().log(logs, *args, **kwargs)
@@ -105,13 +99,14 @@ class LocalAttentionTrainer(Trainer):
         best = self.state.best_model_checkpoint if self.args.load_best_model_at_end else None
         self._load_from_checkpoint(best or checkpoint)
         metrics = {"total_flos": self.state.total_flos}
-        if (loss := load_loss(self, checkpoint)) is not None:
-            metrics["train_loss"] = (loss[0] + loss[1]) / max(self.state.global_step, 0.001)
+        if (path := self._loss_file(checkpoint)).is_file():
+            of_logged_steps, since, _ = json.loads(path.read_text())
+            metrics["train_loss"] = (of_logged_steps + since) / max(self.state.global_step, 0.001)
         self.log(metrics)
         return metrics
 
     def save_metrics(self, split: str, metrics: dict[str, float], combined: bool = True) -> None:
-        """Write the files of `Trainer.save_metrics` atomically."""
+        """Write the files of `Trainer.save_metrics` completely or not at all."""
         if not self.is_world_process_zero():
             return
         folder = Path(self.args.output_dir)
@@ -120,12 +115,6 @@ class LocalAttentionTrainer(Trainer):
             path = folder / "all_results.json"
             known = read_json(path) if path.is_file() else {}
             atomic_write(path, json.dumps(known | metrics, indent=4, sort_keys=True))
-
-    def save_state(self) -> None:
-        """Write the file of `Trainer.save_state` atomically."""
-        if self.is_world_process_zero():
-            content = json.dumps(dataclasses.asdict(self.state), indent=2, sort_keys=True) + "\n"
-            atomic_write(Path(self.args.output_dir, STATE), content)
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Create Trainer's optimizer, split it into groups for `local_learning_rate`, and wrap it with Lookahead."""
@@ -137,7 +126,11 @@ class LocalAttentionTrainer(Trainer):
             groups = optimizer.param_groups
             groups[:] = split_parameter_groups(groups, pretrained_parameters(model or self.model), rate)
         steps = getattr(self.args, "lookahead_steps", None)
-        logger.info("%s.", describe_optimizer(optimizer, steps))
+        trained: dict[float, int] = {}
+        for group in optimizer.param_groups:
+            trained[group["lr"]] = trained.get(group["lr"], 0) + sum(one.numel() for one in group["params"])
+        rates = " and ".join(f"{count:,} parameters at {rate:g}" for rate, count in trained.items() if count)
+        logger.info("Training %s%s.", rates, f", Lookahead every {steps} steps" if steps else "")
         if steps is not None:
             optimizer = self.optimizer = with_lookahead(optimizer, steps, self.args.lookahead_alpha)
         return optimizer
@@ -250,8 +243,60 @@ class LocalAttentionTrainer(Trainer):
     def _save_rng_state(self, output_dir: str) -> None:
         # Trainer calls this just before it writes the state file. That file marks a checkpoint as whole.
         super()._save_rng_state(output_dir)
-        save_loss(self, output_dir)
+        loss = self._total_loss_scalar, self._tr_loss.item(), self._globalstep_last_logged
+        atomic_write(self._loss_file(output_dir), json.dumps(loss))
         self.accelerator.wait_for_everyone()
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        # Trainer calls this before the first step of a resumed training, after it has reset its loss.
+        super()._load_rng_state(checkpoint)
+        if checkpoint is not None and (path := self._loss_file(checkpoint)).is_file():
+            self._total_loss_scalar, since, self._globalstep_last_logged = json.loads(path.read_text())
+            self._tr_loss = torch.tensor(since, device=self.args.device)
+            self._restored_loss = True
+
+    def _loss_file(self, checkpoint: str) -> Path:
+        """Return the file with the loss of a process: its sum to the last logged step, since then, and that step."""
+        return Path(checkpoint, f"training_loss_{self.args.process_index}.json")
+
+
+@contextmanager
+def save_on_interrupt(trainer: Trainer) -> Iterator[None]:
+    """At the first Ctrl-C in the block, save a checkpoint after the current step, then raise `KeyboardInterrupt`.
+
+    A second Ctrl-C ends the program at once. The block is not changed for distributed runs, whose processes would end
+    at different steps, without checkpoints, and outside the main thread of a program that Ctrl-C ends.
+    """
+    args = trainer.args
+    is_main = threading.current_thread() is threading.main_thread()
+    usual = signal.getsignal(signal.SIGINT)
+    if args.world_size > 1 or args.save_strategy == "no" or not is_main or usual is not signal.default_int_handler:
+        yield
+        return
+    callback = _SaveOnInterrupt()
+    trainer.add_callback(callback)
+    signal.signal(signal.SIGINT, callback.interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        trainer.remove_callback(callback)
+
+
+class _SaveOnInterrupt(TrainerCallback):
+    interrupted = False
+
+    def interrupt(self, *signaled: Any) -> None:
+        self.interrupted = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        logger.warning("Saving a checkpoint after this step. Press Ctrl-C again to end at once.")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_save |= self.interrupted
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
 
 
 def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:

@@ -54,6 +54,7 @@ def test_scripts(script, monkeypatch, capsys):
 SWALLOWED = """
 import os, signal, time
 from hf_localattn_command import end_on_interrupt
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 with end_on_interrupt():
     try:
         os.kill(os.getpid(), signal.SIGINT)

@@ -8,7 +8,7 @@ import pytest
 import hf_localattn.tasks
 from hf_localattn.cli import main
 from hf_localattn.cli.train_command import SCRIPTS
-from reproduction.plan import SCRIPTS as TASKS
+from hf_localattn.studies.study import SCRIPTS as TASKS
 from tests.script_helpers import ROOT, assert_only_one_line, load_main
 
 QA = (
@@ -33,7 +33,7 @@ QA = (
 
 
 def test_every_script_has_its_word():
-    assert {f"run_{name}": getattr(hf_localattn.tasks, task) for name, task in SCRIPTS.items()} == TASKS
+    assert {name: getattr(hf_localattn.tasks, task) for name, task in SCRIPTS.items()} == TASKS
     for name in SCRIPTS:
         assert f'run_script("{name}", arguments)' in inspect.getsource(load_main(f"run_{name}"))
 

@@ -19,23 +19,21 @@ def prophetnet_pieces(tmp_path):
 def test_answer_separator_passage_and_the_question_as_labels():
     tokenizer = word_pieces()
     examples = {key: [value] for key, value in question().items()}
-    features = generation_features(examples, tokenizer, 40, 20)
-    assert set(features) == {"input_ids", "attention_mask", "labels", "reference"}
-    decoded = tokenizer.decode(features["input_ids"][0])
+    whole = generation_features(examples, tokenizer, 40, 20)
+    assert set(whole) == {"input_ids", "attention_mask", "labels", "reference"}
+    decoded = tokenizer.decode(whole["input_ids"][0])
     assert decoded == "[CLS] on the mat [SEP] the cats sat on the mat. the dog sat. [SEP]"
-    assert tokenizer.decode(features["labels"][0]) == "[CLS] where sat the cat? [SEP]"
+    assert tokenizer.decode(whole["labels"][0]) == "[CLS] where sat the cat? [SEP]"
     cut = generation_features(examples, tokenizer, 40, 4)["labels"][0]
     assert tokenizer.decode(cut) == "[CLS] where sat [SEP]"  # a cut question still has its end
-
-
-def test_padding_to_the_full_lengths():
-    tokenizer = word_pieces()
-    examples = {key: [value] for key, value in question().items()}
-    features = generation_features(examples, tokenizer, 40, 20, pad_to_max_length=True)
-    ids, mask, labels = (features[name][0] for name in ("input_ids", "attention_mask", "labels"))
-    assert (len(ids), len(mask), len(labels)) == (40, 40, 20)
-    assert ids[sum(mask) :] == [tokenizer.pad_token_id] * (40 - sum(mask))
-    assert labels[-1] == -100
+    padded = generation_features(examples, tokenizer, 40, 20, pad_to_max_length=True)
+    for name, length, pad in (
+        ("input_ids", 40, tokenizer.pad_token_id),
+        ("attention_mask", 40, 0),
+        ("labels", 20, -100),
+    ):
+        ids = whole[name][0]
+        assert padded[name] == [ids + [pad] * (length - len(ids))]
 
 
 # The word "dog" marks the answer, red words are far from it.
@@ -61,33 +59,24 @@ def test_of_a_long_passage_the_answers_surroundings_are_used(kind, before, after
     assert ("dog the mat." in passage) == bool(after)
 
 
-def test_which_of_equal_words_is_the_answer_counts():
+CATS = "cat " * 30 + "dog"
+LONG = "the dog sat. " + FILLER + "on the dog sat who?"
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "start", "length", "passage"),
+    [
+        (LONG, "dog", LONG.rindex("dog"), 20, "red " * 10 + "on the dog sat who?"),
+        ("red dog red", "dog", 4, 5, "dog"),
+        ("red dog red", "dog", 4, 7, "red dog red"),
+        ("a" * 40 + "dog" + "b" * 40, "dog", 40, 20, "aaaaaadogbbbbbb"),  # cut within the word
+        (f"the {CATS} sat", CATS, 4, 21, ("cat " * 9).strip()),  # the answer itself is cut
+    ],
+)
+def test_a_passage_that_is_cut(context, answer, start, length, passage, caplog):
     tokenizer = word_pieces()
-    context = "the dog sat. " + FILLER + "on the dog sat who?"
-    ids = source(context, "dog", context.rindex("dog"), tokenizer, 20)
-    assert tokenizer.decode(ids).endswith("on the dog sat who? [SEP]")
-
-
-def test_the_least_that_is_used_is_the_answer(caplog):
-    tokenizer = word_pieces()
-    assert tokenizer.decode(source("red dog red", "dog", 4, tokenizer, 5)) == "[CLS] dog [SEP] dog [SEP]"
-    assert tokenizer.decode(source("red dog red", "dog", 4, tokenizer, 7)) == "[CLS] dog [SEP] red dog red [SEP]"
-    assert not caplog.text
-
-
-def test_a_passage_without_spaces_is_cut_within():
-    tokenizer = word_pieces()
-    context = "a" * 40 + "dog" + "b" * 40
-    ids = source(context, "dog", 40, tokenizer, 20)
-    assert 17 < len(ids) <= 20
-    passage = tokenizer.decode(ids).split("[SEP]")[1]
-    assert "aadogbb" in passage
-
-
-def test_an_answer_that_is_itself_too_long_is_cut(caplog):
-    tokenizer = word_pieces()
-    answer = "cat " * 30 + "dog"
     with caplog.at_level(logging.WARNING):
-        ids = source("the " + answer + " sat", answer, 4, tokenizer, 21)
-    assert tokenizer.decode(ids) == f"[CLS] {'cat ' * 9}[SEP] {'cat ' * 9}[SEP]"
-    assert "does not fit into 21 tokens" in caplog.text
+        ids = source(context, answer, start, tokenizer, length)
+    assert len(ids) <= length
+    assert tokenizer.decode(ids).split("[SEP]")[1].strip() == passage
+    assert ("does not fit into 21 tokens" in caplog.text) is (answer == CATS)

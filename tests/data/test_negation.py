@@ -87,69 +87,53 @@ BARE = starsem(0, "well", ".")
 ROW = columns("I [never] DID")
 
 NEITHER = "negation:multi it may be, but [neither] OLD [nor] NEW ."
+CORPUS, EVERY = {"cue_in_scope": "corpus"}, {"all_sentences": True}
+NONE = bioscope('<sentence id="S1">was it? <cue type="negation" ref="X1">no</cue>.</sentence>')
+TWO_REVIEWS = sfu(
+    scope(3, w("it"), 1) + cue(1, "did n't") + scope(4, w("help"), 1) + "<W></W><W>.</W>", w("why") + cue(2, "not")
+)
+GOES_ON = sfu(cue(1, "not") + scope(2, w("this"), 1), scope(3, w("nor that"), 1))
+CUT = starsem(1, "dr. _ dr _", "carelessly less care _", "unkind un unkind _", "no no _ _", "a\u00a0b _ _ _")
+FOUR = jsonl("I [NEVER] DID", "I [never] [did]", {**ROW, "cue_type": "affix"}, {**ROW, "id": "1", "cue": [0, 1, 1]})
+UNABLE = {**columns("[NEITHER] I [UNABLE]"), "cue_text": ["neither", "", "un"], "cue_kind": "speculation"}
+
 GOOD = {
-    # ending and content, options, rows
-    "a cue in pieces": (
-        "xml",
-        bioscope(NESTED, PLAIN),
-        {},
-        [f"D1/S1/2 {NEITHER}"],
-    ),
+    # ending and content, rows, options
+    "a cue in pieces": ("xml", bioscope(NESTED, PLAIN), [f"D1/S1/2 {NEITHER}"]),
     "cues in scopes": (
         "xml",
         bioscope(NESTED),
-        {"cues": "both", "cue_in_scope": "corpus"},
         [
             "D1/S1/1 speculation:single it [MAY] BE, BUT NEITHER OLD NOR NEW .",
             "D1/S1/2 negation:multi it may be, but [NEITHER] OLD [NOR] NEW .",
         ],
+        {"cues": "both", **CORPUS},
     ),
-    "words end at tags": (
-        "xml",
-        bioscope(SPLIT + "</sentence>"),
-        {},
-        ["D1/S1/1 negation:multi ( UN [not] [ed] X Y ). n\u2019t"],
-    ),
-    "a joined cue": ("xml", bioscope(JOINED), {}, ["D1/S1/1 negation:multi IT [can] [not] BE"]),
-    "no scope": (
-        "xml",
-        bioscope('<sentence id="S1">was it? <cue type="negation" ref="X1">no</cue>.</sentence>'),
-        {},
-        ["D1/S1/1 negation:single was it? [no] ."],
-    ),
+    "tags": ("xml", bioscope(SPLIT + "</sentence>"), ["D1/S1/1 negation:multi ( UN [not] [ed] X Y ). n\u2019t"]),
+    "a joined cue": ("xml", bioscope(JOINED), ["D1/S1/1 negation:multi IT [can] [not] BE"]),
+    "no scope": ("xml", NONE, ["D1/S1/1 negation:single was it? [no] ."]),
     "names that repeat": (
         "xml",
         bioscope(NESTED, NESTED, document=""),
-        {},
         [f"document 1/S1{n}/2 {NEITHER}" for n in ("", "~2")],
     ),
     "a review": (
         "xml",
-        sfu(
-            scope(3, w("it"), 1) + cue(1, "did n't") + scope(4, w("help"), 1) + "<W></W><W>.</W>",
-            w("why") + cue(2, "not"),
-        ),
-        {},
+        TWO_REVIEWS,
         ["a.xml/1/1 negation:multi IT [did] [n't] HELP .", "a.xml/2/1 negation:single why [not]"],
     ),
     "cues that share a scope": (
         "xml",
         sfu(SHARED),
-        {"cues": "speculation"},
         ["a.xml/1/1 speculation:single OLD [or] NEW or", "a.xml/1/2 speculation:single OLD or new [or]"],
+        {"cues": "speculation"},
     ),
-    "a cue in its own scope": ("xml", sfu(INSIDE), {}, ["a.xml/1/1 negation:single HE CAN [not] GO"]),
-    "and kept there": ("xml", sfu(INSIDE), {"cue_in_scope": "corpus"}, ["a.xml/1/1 negation:single HE CAN [NOT] GO"]),
-    "a scope that goes on": (
-        "xml",
-        sfu(cue(1, "not") + scope(2, w("this"), 1), scope(3, w("nor that"), 1)),
-        {},
-        ["a.xml/1/1 negation:single [not] THIS"],
-    ),
+    "a cue in its own scope": ("xml", sfu(INSIDE), ["a.xml/1/1 negation:single HE CAN [not] GO"]),
+    "and kept there": ("xml", sfu(INSIDE), ["a.xml/1/1 negation:single HE CAN [NOT] GO"], CORPUS),
+    "a scope that goes on": ("xml", GOES_ON, ["a.xml/1/1 negation:single [not] THIS"]),
     "affixes": (
         "txt",
         BARE + RARE + BOTH.replace("\t1\t", "\t3\t") + NO,
-        {},
         [
             "tale/1/1 negation:single [not] INFREQUENT VISITS",
             "tale/1/2 negation:affix NOT [in]FREQUENT VISITS",
@@ -157,23 +141,17 @@ GOOD = {
             "tale/2/1 negation:single [no] !",
         ],
     ),
-    "the characters of the file": (
-        "txt",
-        starsem(1, "dr. _ dr _", "carelessly less care _", "unkind un unkind _", "no no _ _", "a\u00a0b _ _ _"),
-        {},
-        ["tale/1/1 negation:multi DR. CARE[less]ly [UN]KIND [no] a\u00a0b"],
-    ),
-    "cues in scope": ("txt", BOTH, {"cue_in_scope": "corpus"}, ["tale/1/1 negation:multi [NOT] [un]KIND [no]"]),
+    "characters": ("txt", CUT, ["tale/1/1 negation:multi DR. CARE[less]ly [UN]KIND [no] a\u00a0b"]),
+    "cues in scope": ("txt", BOTH, ["tale/1/1 negation:multi [NOT] [un]KIND [no]"], CORPUS),
     "all sentences": (
         "txt",
         (BARE + NO + NO).replace("\n", "\r\n"),
-        {"all_sentences": True, "cues": "both"},
         ["tale/0/0 None:none well .", "tale/2/1 negation:single [no] !", "tale/2~2/1 negation:single [no] !"],
+        {**EVERY, "cues": "both"},
     ),
     "rows": (
         "jsonl",
-        jsonl("I [NEVER] DID", "I [never] [did]", {**ROW, "cue_type": "affix"}, {**ROW, "id": "1", "cue": [0, 1, 1]}),
-        {},
+        FOUR,
         [
             "1 negation:single I [never] DID",
             "2 negation:multi I [never] [did]",
@@ -181,23 +159,18 @@ GOOD = {
             "1~2 negation:multi I [never] [did]",
         ],
     ),
-    "rows with affixes": (
-        "jsonl",
-        jsonl({**columns("[NEITHER] I [UNABLE]"), "cue_text": ["neither", "", "un"], "cue_kind": "speculation"}),
-        {"cues": "both"},
-        ["1 speculation:multi [neither] I [un]ABLE"],
-    ),
+    "rows with affixes": ("jsonl", jsonl(UNABLE), ["1 speculation:multi [neither] I [un]ABLE"], {"cues": "both"}),
     "rows without a cue": (
         "json",
         json.dumps([columns("I [never] DID"), columns("I did")]),
-        {"all_sentences": True, "cues": "speculation"},
         ["1 speculation:single I [never] DID", "2 None:none i did"],
+        {**EVERY, "cues": "speculation"},
     ),
     "rows without words": (
         "jsonl",
         jsonl({**ROW, "tokens": [" ", "", " "]}, ROW),
-        {"skip_empty": True},
         ["2 negation:single I [never] DID"],
+        {"skip_empty": True},
     ),
 }
 
@@ -210,36 +183,22 @@ def write(folder, ending, content):
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_read(tmp_path, name):
-    ending, content, options, expected = GOOD[name]
-    rows = load_negation(write(tmp_path, ending, content), **options)
-    assert rows.features.keys() >= NEGATION_FEATURES.keys()
+    ending, content, expected, *options = GOOD[name]
+    given = dict(*options)
+    rows = load_negation(write(tmp_path, ending, content), **given)
     assert described(rows) == expected
-    if "skip_empty" not in options:
-        again = load_negation(Source("hub", rows), **{**options, "cue_in_scope": "corpus"})
+    if "skip_empty" not in given:
+        again = load_negation(Source("hub", rows), **{**given, **CORPUS})
         assert again.to_list() == rows.to_list()
 
 
 LONE = '<sentence id="S3">\n<xcope id="X9">all gone</xcope></sentence>'
 STRAY = {
     # a scope without its cue: content with and without it, where it is, and why
-    "BioScope": (
-        "xml",
-        bioscope,
-        NESTED,
-        '<sentence id="S3">\n<xcope id="X9">all gone</xcope></sentence>',
-        "line 7, sentence S3",
-        "X9",
-    ),
+    "BioScope": ("xml", bioscope, NESTED, LONE, "line 7, sentence S3", "X9"),
     "SFU, another document": ("xml", sfu, cue(1, "not"), scope(3, w("gone"), 9), "line 4, sentence 2", "cue 9"),
     "SFU, no cue": ("xml", sfu, cue(1, "not"), f'<xcope ID="3">{w("gone")}</xcope>', "line 4, sentence 2", "no cue"),
-    "*SEM": (
-        "txt",
-        lambda *parts: "".join(parts),
-        NO,
-        starsem(4, "he _ he _"),
-        "line 4, sentence tale 4",
-        "negation 1",
-    ),
+    "*SEM": ("txt", lambda *parts: "".join(parts), NO, starsem(4, "he _ he _"), "line 4, sentence tale 4", "1"),
 }
 
 
@@ -254,83 +213,74 @@ def test_scopes_without_a_cue(tmp_path, caplog, name):
     assert "left out: 1; the first one" in caplog.text
 
 
+ATTLIST = '<!DOCTYPE a SYSTEM "a>" [<!ATTLIST sentence b CDATA "c">]>'
+NEXT_TO = JOINED.replace('<xcope id="X2">', "").replace("be</xcope>", 'be <xcope id="X2">so</xcope>')
 DOUBTFUL = NESTED.replace('"negation"', '"doubt"')
 REFUSED = [
-    # ending, content, options, place, word
-    ("xml", bioscope(NESTED, "<sentence id='S2'><xcope></sentence>"), {}, "line 6", "malformed"),
-    ("xml", bioscope("<sentence id='S1'>a &nbsp; b</sentence>"), {}, "line 5", "nbsp"),
-    ("xml", bioscope(NESTED, head='<!DOCTYPE a [<!ENTITY b "c">]>'), {}, "line 2", "DOCTYPE"),
-    ("xml", bioscope(NESTED, head='<!DOCTYPE Annotation [<!ENTITY b "c">]>'), {}, "line 2", "DOCTYPE"),
-    (
-        "xml",
-        bioscope(NESTED, head='<!DOCTYPE a SYSTEM "a>" [<!ATTLIST sentence b CDATA "c">]>'),
-        {},
-        "line 2",
-        "DOCTYPE",
-    ),
-    ("xml", bioscope(NESTED, head='<!DOCTYPE html SYSTEM "a">'), {}, "line 2", "DOCTYPE"),
-    ("xml", '\n<!DOCTYPE a [<!ENTITY b "c">]>\n<Annotation/>', {}, "line 2", "DOCTYPE"),
-    ("txt", "<!-- <Annotation> -->\n<html/>", {}, "line 2", "root"),
-    ("xml", bioscope(), {}, "", "no sentences"),
-    ("xml", "<DOCUMENT/>", {}, "", "no sentences"),
-    ("xml", bioscope(PLAIN), {}, "", "no cues of negation in 1 sentences; there are none"),
-    ("xml", bioscope(NESTED.replace("negation", "speculation")), {}, "", "2 of speculation"),
-    ("xml", bioscope("<sentence>a</sentence>"), {}, "line 5", "'id'"),
-    ("xml", bioscope(NESTED.replace(' id="X1"', "")), {}, "line 5", "'id'"),
-    ("xml", bioscope(NESTED.replace(' ref="X1"', ' ref=" "')), {}, "line 5", "'ref'"),
-    ("xml", bioscope(DOUBTFUL), {}, "line 5", "doubt"),
-    ("xml", bioscope(NESTED.replace(">neither<", "> <").replace(">nor<", "><")), {}, "line 5", "no words"),
-    ("xml", bioscope(JOINED.replace("</sentence>", '<xcope id="X3">so</xcope></sentence>')), {}, "line 5", "X3"),
-    (
-        "xml",
-        bioscope(JOINED.replace('<xcope id="X2">', "").replace("be</xcope>", 'be <xcope id="X2">so</xcope>')),
-        {},
-        "line 5",
-        "X2",
-    ),
-    ("xml", " ", {}, "", "empty"),
-    ("xml", sfu("<W>a"), {}, "line 3", "malformed"),
-    ("xml", sfu(), {}, "", "no sentences"),
-    ("xml", sfu(cue("", "not")), {}, "line 3", "'ID'"),
-    ("xml", sfu(cue(1, "not", "x")), {}, "line 3", "'x'"),
-    ("xml", sfu(cue(1, "")), {}, "line 3", "no words"),
-    ("txt", NO.replace("*\t_\t_\t_", "*\t_\t_"), {}, "line 2", "9 columns, but 10 in line 1"),
-    ("txt", BARE.replace("\t***", ""), {}, "line 1", "7 columns"),
-    ("txt", starsem(1, "not not _ _ _"), {}, "line 1", "11 columns"),
-    ("txt", starsem(1, "not not"), {}, "line 1", "eighth"),
-    ("txt", BARE + NO.replace("\t", " "), {}, "line 4", "1 columns"),
-    ("txt", BARE.strip() + "\n" + BARE.replace("\t0\t", "\t7\t"), {}, "line 3", "tale 7 begins within tale 0"),
-    ("txt", starsem(1, "kind un _ _"), {}, "line 1", "'un' is not a part"),
-    ("txt", starsem(1, "not  _ _"), {}, "line 1", "'' is not a part"),
-    ("txt", starsem(1, " not _ _"), {}, "line 1", "word"),
-    ("txt", NO, {"cues": "speculation"}, "", "no cues of speculation"),
-    ("txt", NO, {"cues": "speculation", "all_sentences": True}, "", "no cues of speculation"),
-    ("txt", "\n \n", {}, "", "empty"),
-    ("jsonl", jsonl([1]), {}, "line 1", "object"),
-    ("jsonl", jsonl({**ROW, "tokens": "I never did"}), {}, "line 1", "'tokens'"),
-    ("jsonl", jsonl(ROW, {**ROW, "tokens": []}), {}, "line 2", "skip_empty"),
-    ("jsonl", jsonl({**ROW, "tokens": ["I", " ", "x"]}), {}, "line 1", "blank"),
-    ("jsonl", jsonl({**ROW, "cue": [0, 1]}), {}, "line 1", "'cue'.* 3 words; found a list of 2"),
-    ("jsonl", jsonl({**ROW, "scope": [0, 1]}), {}, "line 1", "'scope'"),
-    ("jsonl", jsonl({**ROW, "cue": [0, 2, 0]}), {}, "line 1", "'cue'.* found 2"),
-    ("jsonl", jsonl({**ROW, "scope": ["I", "O", "O"]}), {}, "line 1", "'scope'"),
-    ("jsonl", jsonl(ROW, {**ROW, "cue": [0, 0, 0], "id": 7}), {}, r"line 2 \(id 7\)", "no word"),
-    ("jsonl", jsonl({**ROW, "cue_kind": "doubt"}), {}, "line 1", "'cue_kind'"),
-    ("jsonl", jsonl({**ROW, "cue_type": "prefix"}), {}, "line 1", "'cue_type'"),
-    ("jsonl", jsonl({**ROW, "pos": ["X"]}), {}, "line 1", "'pos'"),
-    ("jsonl", jsonl({**ROW, "pos": ["X", "Y", 1]}), {}, "line 1", "'pos'"),
-    ("jsonl", jsonl({**ROW, "cue_text": ["", "nay", ""]}), {}, "line 1", "'nay'"),
-    ("jsonl", jsonl({**ROW, "cue_text": ["", "", ""]}), {}, "line 1", "'cue_text'"),
-    ("jsonl", jsonl(ROW, {**ROW, "scope": None}), {}, "line 2", "'scope'"),
-    ("jsonl", jsonl(ROW, {**ROW, "scope": None}), {"require_scopes": False}, "line 2", "no scope, but other"),
-    ("json", "[]", {}, "", "no rows"),
+    # ending, content, place, word, options
+    ("xml", bioscope(NESTED, "<sentence id='S2'><xcope></sentence>"), "line 6", "malformed"),
+    ("xml", bioscope("<sentence id='S1'>a &nbsp; b</sentence>"), "line 5", "nbsp"),
+    ("xml", bioscope(NESTED, head='<!DOCTYPE a [<!ENTITY b "c">]>'), "line 2", "DOCTYPE"),
+    ("xml", bioscope(NESTED, head='<!DOCTYPE Annotation [<!ENTITY b "c">]>'), "line 2", "DOCTYPE"),
+    ("xml", bioscope(NESTED, head=ATTLIST), "line 2", "DOCTYPE"),
+    ("xml", bioscope(NESTED, head='<!DOCTYPE html SYSTEM "a">'), "line 2", "DOCTYPE"),
+    ("xml", '\n<!DOCTYPE a [<!ENTITY b "c">]>\n<Annotation/>', "line 2", "DOCTYPE"),
+    ("txt", "<!-- <Annotation> -->\n<html/>", "line 2", "root"),
+    ("xml", bioscope(), "", "no sentences"),
+    ("xml", "<DOCUMENT/>", "", "no sentences"),
+    ("xml", bioscope(PLAIN), "", "no cues of negation in 1 sentences; there are none"),
+    ("xml", bioscope(NESTED.replace("negation", "speculation")), "", "2 of speculation"),
+    ("xml", bioscope("<sentence>a</sentence>"), "line 5", "'id'"),
+    ("xml", bioscope(NESTED.replace(' id="X1"', "")), "line 5", "'id'"),
+    ("xml", bioscope(NESTED.replace(' ref="X1"', ' ref=" "')), "line 5", "'ref'"),
+    ("xml", bioscope(DOUBTFUL), "line 5", "doubt"),
+    ("xml", bioscope(NESTED.replace(">neither<", "> <").replace(">nor<", "><")), "line 5", "no words"),
+    ("xml", bioscope(JOINED.replace("</sentence>", '<xcope id="X3">so</xcope></sentence>')), "line 5", "X3"),
+    ("xml", bioscope(NEXT_TO), "line 5", "X2"),
+    ("xml", " ", "", "empty"),
+    ("xml", sfu("<W>a"), "line 3", "malformed"),
+    ("xml", sfu(), "", "no sentences"),
+    ("xml", sfu(cue("", "not")), "line 3", "'ID'"),
+    ("xml", sfu(cue(1, "not", "x")), "line 3", "'x'"),
+    ("xml", sfu(cue(1, "")), "line 3", "no words"),
+    ("txt", NO.replace("*\t_\t_\t_", "*\t_\t_"), "line 2", "9 columns, but 10 in line 1"),
+    ("txt", BARE.replace("\t***", ""), "line 1", "7 columns"),
+    ("txt", starsem(1, "not not _ _ _"), "line 1", "11 columns"),
+    ("txt", starsem(1, "not not"), "line 1", "eighth"),
+    ("txt", BARE + NO.replace("\t", " "), "line 4", "1 columns"),
+    ("txt", BARE.strip() + "\n" + BARE.replace("\t0\t", "\t7\t"), "line 3", "tale 7 begins within tale 0"),
+    ("txt", starsem(1, "kind un _ _"), "line 1", "'un' is not a part"),
+    ("txt", starsem(1, "not  _ _"), "line 1", "'' is not a part"),
+    ("txt", starsem(1, " not _ _"), "line 1", "word"),
+    ("txt", NO, "", "no cues of speculation", {"cues": "speculation"}),
+    ("txt", NO, "", "no cues of speculation", {"cues": "speculation", **EVERY}),
+    ("txt", "\n \n", "", "empty"),
+    ("jsonl", jsonl([1]), "line 1", "object"),
+    ("jsonl", jsonl({**ROW, "tokens": "I never did"}), "line 1", "'tokens'"),
+    ("jsonl", jsonl(ROW, {**ROW, "tokens": []}), "line 2", "skip_empty"),
+    ("jsonl", jsonl({**ROW, "tokens": ["I", " ", "x"]}), "line 1", "blank"),
+    ("jsonl", jsonl({**ROW, "cue": [0, 1]}), "line 1", "'cue'.* 3 words; found a list of 2"),
+    ("jsonl", jsonl({**ROW, "scope": [0, 1]}), "line 1", "'scope'"),
+    ("jsonl", jsonl({**ROW, "cue": [0, 2, 0]}), "line 1", "'cue'.* found 2"),
+    ("jsonl", jsonl({**ROW, "scope": ["I", "O", "O"]}), "line 1", "'scope'"),
+    ("jsonl", jsonl(ROW, {**ROW, "cue": [0, 0, 0], "id": 7}), r"line 2 \(id 7\)", "no word"),
+    ("jsonl", jsonl({**ROW, "cue_kind": "doubt"}), "line 1", "'cue_kind'"),
+    ("jsonl", jsonl({**ROW, "cue_type": "prefix"}), "line 1", "'cue_type'"),
+    ("jsonl", jsonl({**ROW, "pos": ["X"]}), "line 1", "'pos'"),
+    ("jsonl", jsonl({**ROW, "pos": ["X", "Y", 1]}), "line 1", "'pos'"),
+    ("jsonl", jsonl({**ROW, "cue_text": ["", "nay", ""]}), "line 1", "'nay'"),
+    ("jsonl", jsonl({**ROW, "cue_text": ["", "", ""]}), "line 1", "'cue_text'"),
+    ("jsonl", jsonl(ROW, {**ROW, "scope": None}), "line 2", "'scope'"),
+    ("jsonl", jsonl(ROW, {**ROW, "scope": None}), "line 2", "no scope, but", {"require_scopes": False}),
+    ("json", "[]", "", "no rows"),
 ]
 
 
-@pytest.mark.parametrize(("ending", "content", "options", "place", "word"), REFUSED)
-def test_what_is_refused(tmp_path, ending, content, options, place, word):
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(tmp_path, case):
+    ending, content, place, word, *options = case
     with pytest.raises(ValueError, match=rf"a\.{ending}(, |: ){place}.*{word}"):
-        load_negation(write(tmp_path, ending, content), **options)
+        load_negation(write(tmp_path, ending, content), **dict(*options))
 
 
 def test_paths_and_options_that_are_refused(tmp_path):

@@ -52,137 +52,113 @@ def texts(*labels, **columns):
     return [{"text": "abcd"[i], "label": label, **columns} for i, label in enumerate(labels)]
 
 
-# of each loader: rows, or a file's name and content; options; the rows as `shown`
+SAT = "the cat."
+MATS, DOGS = f"{SAT}: [where? mat] | where? dog", f"{SAT}: where? mat | [where? dog]"
+SWAG_SHOWN = 'it sat.: the dog sat. | the dog sat "on" the, cat. | [the dog on.]'
+SETS_IN_CELLS = 'text,label\na,"[""x"", ""y""]"\nb,[]\nc,\n'
+LINES = json.dumps(ASKED) + "\n" + json.dumps({**ASKED, "id": 1})
+ARTICLES = json.dumps({"data": [{"title": "t", "paragraphs": PARAGRAPHS}]})
+NAMED = {"context": "a", "choices": {"text": ["m", "d"], "label": ["1", "0"]}, "label": "0"}
+OPTIONAL, LAYOUT = {"require_labels": False}, TextColumns(("t",), "c")
+SENTIMENTS = [{"sentence": text, "label": label} for text, label in zip("abc", ("positive", "0", 1), strict=True)]
+BARE = [{"tokens": ["a"]}, {"tokens": ["b"], "ner_tags": None}, {"tokens": ["c"], "ner_tags": [-1]}]
+
+# of each loader and case: rows, or a file's name and content; the rows as `shown`, joined by "; "; options
 GOOD = {
-    load_texts: {
-        "classes": (texts("b", "a"), {}, ["a = b", "b = a"]),
-        "a class called -1": (texts(-1, 1), {}, ["a = -1", "b = 1"]),
-        "a table": (("a.csv", 'text,label\n"a, b",1\nc,0\n'), {}, ["a, b = 1", "c = 0"]),
-        "tabs without quotes": (("a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n'), {}, ['"a = 1', 'b" = 0']),
-        "a list": (("a.json", json.dumps(texts(True, False))), {}, ["a = true", "b = false"]),
-        "white space": (("a.json", texts(" two\twords ", "x")), {}, ["a = two words", "b = x"]),
-        "scores": (texts(1, 2.5), {}, ["a = 1.0", "b = 2.5"]),
-        "scores as text": (texts("1", "2.5"), {}, ["a = 1.0", "b = 2.5"]),
-        "scores if said": (texts(1, 2), {"layout": TextColumns(problem_type=REGRESSION)}, ["a = 1.0", "b = 2.0"]),
-        "classes if said": (texts("1.5"), {"layout": TextColumns(problem_type=SINGLE_LABEL)}, ["a = 1.5"]),
-        "sets": (texts(["b", "a"], []), {}, ["a = ['a', 'b']", "b = []"]),
-        "sets of numbers": (texts([3], [0, 10]), {}, ["a = ['3']", "b = ['0', '10']"]),
-        "sets in cells": (
-            ("a.csv", 'text,label\na,"[""x"", ""y""]"\nb,[]\nc,\n'),
-            {"require_labels": False},
-            ["a = ['x', 'y']", "b = []", "c = None"],
-        ),
-        "names of classes": (
-            [{"sentence": "a", "label": label} for label in ("positive", "0", 1)],
-            {"layout": GLUE_TASKS["sst2"]},
-            ["a = positive", "a = negative", "a = positive"],
-        ),
-        "no label": (texts("x", None, -1), {"require_labels": False}, ["a = x", "b = None", "c = None"]),
-        "unlabeled": (texts("x", None, ""), {"layout": TextColumns(skip_unlabeled=True)}, ["a = x"]),
-        "pairs": ([{"label": "x", "sentence2": "b", "sentence1": "a"}], {}, ["a + b = x"]),
-        "premises": ([{"premise": "a", "hypothesis": "b", "label": "x"}], {}, ["a + b = x"]),
-        "a title": ([{"text": "a", "title": "b", "label": "x"}], {}, ["a = x"]),
-        "named columns": ([{"text": "a", "t": "b", "c": "x"}], {"layout": TextColumns(("t",), "c")}, ["b = x"]),
-        "an empty half": ([QQP], {"layout": GLUE_TASKS["qqp"]}, ["cat +  = not_duplicate"]),
-    },
-    load_squad: {
-        "questions": ([ASKED, {**ASKED, "id": 8, "answers": NO_ANSWER}], {}, [QUESTION, "8: the mat sat who?"]),
-        "SQuAD": (
-            ("a.json", json.dumps({"data": [{"title": "t", "paragraphs": PARAGRAPHS}]})),
-            {},
-            [QUESTION, "7: it why?"],
-        ),
-        "data": (("a.json", json.dumps({"data": [ASKED]})), {}, [QUESTION]),
-        "lines in .json": (
-            ("a.json", json.dumps(ASKED) + "\n" + json.dumps({**ASKED, "id": 1})),
-            {},
-            [QUESTION, "1" + QUESTION[1:]],
-        ),
-        "a list of answers": ([{**ASKED, "answers": [{"text": "mat", "answer_start": 4}]}], {}, [QUESTION]),
-        "separators of lines": (
-            ("a.jsonl", json.dumps({**ASKED, "question": "\u2028?"}, ensure_ascii=False)),
-            {},
-            ["q: the mat sat \u2028? mat@4"],
-        ),
-        "no answers": ([without(ASKED, "answers")], {"require_answers": False}, ["q: the mat sat who?"]),
-    },
-    load_answered: {
-        "answered": (
-            [{**ASKED, "answers": NO_ANSWER, "id": "p"}, ASKED, {**ASKED, "id": "r"}],
-            {},
-            [QUESTION, "r" + QUESTION[1:]],
-        ),
-        "nothing asked": ([without(ASKED, "question")], {"require_questions": False}, ["q: the mat sat - mat@4"]),
-    },
-    load_choices: {
-        "SWAG": ([SWAG], {}, ['it sat.: the dog sat. | the dog sat "on" the, cat. | [the dog on.]']),
-        "SWAG in one phrase": (
-            [without(SWAG, "sent1", "sent2")],
-            {},
-            ['it sat. the dog: sat. | sat "on" the, cat. | [on.]'],
-        ),
-        "eleven endings": (
-            [{"sent1": "a", **{f"ending{i}": f"{i}" for i in range(11)}, "label": 10}],
-            {},
-            ["a: 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | [10]"],
-        ),
-        "choices": (
-            [CHOICE, {**CHOICE, "label": 0}],
-            {},
-            ["the cat.: where? mat | [where? dog]", "the cat.: [where? mat] | where? dog"],
-        ),
-        "a letter": ([{**CHOICE, "label": " b "}], {}, ["the cat.: where? mat | [where? dog]"]),
-        "a text": ([{**CHOICE, "label": "where? mat"}], {}, ["the cat.: [where? mat] | where? dog"]),
-        "only a question": (
-            [{**CHOICE, "answer": "B"}],
-            {"columns": ChoiceColumns(context="none", label="answer")},
-            ["where?: mat | [dog]"],
-        ),
-        "only a context": (
-            [{**CHOICE, "stem": "who?"}],
-            {"columns": ChoiceColumns("stem", "none")},
-            ["who?: mat | [dog]"],
-        ),
-        "names of choices": (
-            [{"context": "a", "choices": {"text": ["m", "d"], "label": ["1", "0"]}, "label": "0"}],
-            {},
-            ["a: m | [d]"],
-        ),
-        "choices in cells": (
-            ("a.csv", 'context,choices,label\nthe cat,"[""runs"", ""flies""]",flies\n'),
-            {},
-            ["the cat: runs | [flies]"],
-        ),
-        "no right choice": (
-            [{**CHOICE, "label": label} for label in (None, "", -1)],
-            {"require_labels": False},
-            ["the cat.: where? mat | where? dog"] * 3,
-        ),
-    },
-    load_sentences: {
-        "words": ([WORDS, {**WORDS, "tokens": [], "ner_tags": []}], {}, ["the/O cat/B-x", ""]),
-        "parts of speech": (
-            [{**WORDS, "labels": ["1", "2"]}],
-            {"columns": TokenColumns(task="pos")},
-            ["the/DET cat/NOUN"],
-        ),
-        "columns of words": (
-            [{**WORDS, "w": ["a", "b"], "labels": ["1", "2"]}],
-            {"columns": TokenColumns("w", "labels")},
-            ["a/1 b/2"],
-        ),
-        "numbers": ([{**WORDS, "ner_tags": [0, 2]}], {}, ["the/0 cat/2"]),
-        "names of numbers": (
-            [{**WORDS, "ner_tags": [0, 2]}],
-            {"columns": TokenColumns(names=["O", "A", "B"])},
-            ["the/O cat/B"],
-        ),
-        "bare words": (
-            [{"tokens": ["a"]}, {"tokens": ["b"], "ner_tags": None}, {"tokens": ["c"], "ner_tags": [-1]}],
-            {"require_labels": False},
-            ["a", "b", "c"],
-        ),
-    },
+    (load_texts, "classes"): (texts("b", "a"), "a = b; b = a"),
+    (load_texts, "a class called -1"): (texts(-1, 1), "a = -1; b = 1"),
+    (load_texts, "a table"): (("a.csv", 'text,label\n"a, b",1\nc,0\n'), "a, b = 1; c = 0"),
+    (load_texts, "tabs without quotes"): (("a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n'), '"a = 1; b" = 0'),
+    (load_texts, "a list"): (("a.json", json.dumps(texts(True, False))), "a = true; b = false"),
+    (load_texts, "white space"): (("a.json", texts(" two\twords ", "x")), "a = two words; b = x"),
+    (load_texts, "scores"): (texts(1, 2.5), "a = 1.0; b = 2.5"),
+    (load_texts, "scores as text"): (texts("1", "2.5"), "a = 1.0; b = 2.5"),
+    (load_texts, "scores if said"): (
+        texts(1, 2),
+        "a = 1.0; b = 2.0",
+        {"layout": TextColumns(problem_type=REGRESSION)},
+    ),
+    (load_texts, "classes if said"): (texts("1.5"), "a = 1.5", {"layout": TextColumns(problem_type=SINGLE_LABEL)}),
+    (load_texts, "sets"): (texts(["b", "a"], []), "a = ['a', 'b']; b = []"),
+    (load_texts, "sets of numbers"): (texts([3], [0, 10]), "a = ['3']; b = ['0', '10']"),
+    (load_texts, "sets in cells"): (("a.csv", SETS_IN_CELLS), "a = ['x', 'y']; b = []; c = None", OPTIONAL),
+    (load_texts, "names"): (SENTIMENTS, "a = positive; b = negative; c = positive", {"layout": GLUE_TASKS["sst2"]}),
+    (load_texts, "no label"): (texts("x", None, -1), "a = x; b = None; c = None", OPTIONAL),
+    (load_texts, "unlabeled"): (texts("x", None, ""), "a = x", {"layout": TextColumns(skip_unlabeled=True)}),
+    (load_texts, "pairs"): ([{"label": "x", "sentence2": "b", "sentence1": "a"}], "a + b = x"),
+    (load_texts, "premises"): ([{"premise": "a", "hypothesis": "b", "label": "x"}], "a + b = x"),
+    (load_texts, "a title"): ([{"text": "a", "title": "b", "label": "x"}], "a = x"),
+    (load_texts, "named columns"): ([{"text": "a", "t": "b", "c": "x"}], "b = x", {"layout": LAYOUT}),
+    (load_texts, "an empty half"): ([QQP], "cat +  = not_duplicate", {"layout": GLUE_TASKS["qqp"]}),
+    (load_squad, "questions"): ([ASKED, {**ASKED, "id": 8, "answers": NO_ANSWER}], f"{QUESTION}; 8: the mat sat who?"),
+    (load_squad, "SQuAD"): (("a.json", ARTICLES), f"{QUESTION}; 7: it why?"),
+    (load_squad, "data"): (("a.json", json.dumps({"data": [ASKED]})), QUESTION),
+    (load_squad, "lines in .json"): (("a.json", LINES), f"{QUESTION}; 1{QUESTION[1:]}"),
+    (load_squad, "a list"): ([{**ASKED, "answers": [{"text": "mat", "answer_start": 4}]}], QUESTION),
+    (load_squad, "U+2028"): (
+        ("a.jsonl", json.dumps({**ASKED, "question": "\u2028?"}, ensure_ascii=False)),
+        "q: the mat sat \u2028? mat@4",
+    ),
+    (load_squad, "no answers"): ([without(ASKED, "answers")], "q: the mat sat who?", {"require_answers": False}),
+    (load_answered, "answered"): (
+        [{**ASKED, "answers": NO_ANSWER, "id": "p"}, ASKED, {**ASKED, "id": "r"}],
+        f"{QUESTION}; r{QUESTION[1:]}",
+    ),
+    (load_answered, "nothing asked"): (
+        [without(ASKED, "question")],
+        "q: the mat sat - mat@4",
+        {"require_questions": False},
+    ),
+    (load_choices, "SWAG"): ([SWAG], SWAG_SHOWN),
+    (load_choices, "a phrase"): (
+        [without(SWAG, "sent1", "sent2")],
+        'it sat. the dog: sat. | sat "on" the, cat. | [on.]',
+    ),
+    (load_choices, "eleven endings"): (
+        [{"sent1": "a", **{f"ending{i}": f"{i}" for i in range(11)}, "label": 10}],
+        "a: 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | [10]",
+    ),
+    (load_choices, "choices"): ([CHOICE, {**CHOICE, "label": 0}], f"{DOGS}; {MATS}"),
+    (load_choices, "a letter"): ([{**CHOICE, "label": " b "}], DOGS),
+    (load_choices, "a text"): ([{**CHOICE, "label": "where? mat"}], MATS),
+    (load_choices, "only a question"): (
+        [{**CHOICE, "answer": "B"}],
+        "where?: mat | [dog]",
+        {"columns": ChoiceColumns(context="none", label="answer")},
+    ),
+    (load_choices, "only a context"): (
+        [{**CHOICE, "stem": "who?"}],
+        "who?: mat | [dog]",
+        {"columns": ChoiceColumns("stem", "none")},
+    ),
+    (load_choices, "names of choices"): ([NAMED], "a: m | [d]"),
+    (load_choices, "cells"): (
+        ("a.csv", 'context,choices,label\nthe cat,"[""runs"", ""flies""]",flies\n'),
+        "the cat: runs | [flies]",
+    ),
+    (load_choices, "no right choice"): (
+        [{**CHOICE, "label": label} for label in (None, "", -1)],
+        "; ".join([f"{SAT}: where? mat | where? dog"] * 3),
+        OPTIONAL,
+    ),
+    (load_sentences, "words"): ([WORDS, {**WORDS, "tokens": [], "ner_tags": []}], "the/O cat/B-x; "),
+    (load_sentences, "parts of speech"): (
+        [{**WORDS, "labels": ["1", "2"]}],
+        "the/DET cat/NOUN",
+        {"columns": TokenColumns(task="pos")},
+    ),
+    (load_sentences, "columns of words"): (
+        [{**WORDS, "w": ["a", "b"], "labels": ["1", "2"]}],
+        "a/1 b/2",
+        {"columns": TokenColumns("w", "labels")},
+    ),
+    (load_sentences, "numbers"): ([{**WORDS, "ner_tags": [0, 2]}], "the/0 cat/2"),
+    (load_sentences, "names of numbers"): (
+        [{**WORDS, "ner_tags": [0, 2]}],
+        "the/O cat/B",
+        {"columns": TokenColumns(names=["O", "A", "B"])},
+    ),
+    (load_sentences, "bare words"): (BARE, "a; b; c", OPTIONAL),
 }
 
 
@@ -193,20 +169,21 @@ def write(folder, name, content):
     return folder / name
 
 
-@pytest.mark.parametrize(("load", "name"), [(load, name) for load, cases in GOOD.items() for name in cases])
+@pytest.mark.parametrize(("load", "name"), GOOD)
 def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, load, name):
-    content, options, expected = GOOD[load][name]
+    content, expected, *options = GOOD[load, name]
+    given = dict(*options)
     if isinstance(content, tuple):
-        assert shown(load(write(tmp_path, *content), **options)) == expected
+        assert "; ".join(shown(load(write(tmp_path, *content), **given))) == expected
         return
-    assert shown(load(write(tmp_path, "a.jsonl", content), **options)) == expected
-    part = load(Source("s", [(f"line {i}", row) for i, row in enumerate(content, 6)], first=5), **options)
-    assert shown(part) == expected
+    part = Source("s", [(f"line {i}", row) for i, row in enumerate(content, 6)], first=5)
+    for data in (write(tmp_path, "a.jsonl", content), part):
+        assert "; ".join(shown(load(data, **given))) == expected
     try:
         rows = Dataset.from_list(content)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # values of several types, which only files have
         return
-    assert shown(load(rows, **options)) == expected
+    assert "; ".join(shown(load(rows, **given))) == expected
 
 
 # of each loader: rows, or a file's name and content; place; word; options
@@ -429,28 +406,21 @@ def test_rows_with_an_empty_text(tmp_path, caplog, load, row, change, kept, kind
         assert len(load(Source("s", [("line 8", rows[1])], first=7), skip_empty=True)) == 0
 
 
+UNLABELED = [{"tokens": []}, {"tokens": ["a"], "labels": ["O"]}, {"tokens": ["a"]}]
+
+
 @pytest.mark.parametrize(
-    ("load", "rows", "options", "expected"),
+    ("load", "rows", "expected", "options"),
     [
-        (load_squad, [ASKED, {**ASKED, "context": ""}, ASKED], {}, "questions 1 and 3"),
-        (load_squad, [{**ASKED, "context": ""}, {**ASKED, "context": 3}], {}, "line 2.*found 3"),
-        (load_squad, [{"id": 1, "context": "a"}], {}, "line 1.*'question'"),
-        (
-            load_sentences,
-            [{"tokens": []}, {"tokens": ["a"], "labels": ["O"]}, {"tokens": ["a"]}],
-            {"require_labels": False},
-            "sentence 3",
-        ),
-        (
-            load_choices,
-            [CHOICE, {**CHOICE, "context": ""}, {**CHOICE, "choices": ["a", "b", "c"]}],
-            {},
-            "line 3: 3 choices",
-        ),
-        (load_texts, texts("x", None), {}, "line 2.*no label"),
+        (load_squad, [ASKED, {**ASKED, "context": ""}, ASKED], "questions 1 and 3", {}),
+        (load_squad, [{**ASKED, "context": ""}, {**ASKED, "context": 3}], "line 2.*found 3", {}),
+        (load_squad, [{"id": 1, "context": "a"}], "line 1.*'question'", {}),
+        (load_sentences, UNLABELED, "sentence 3", OPTIONAL),
+        (load_choices, [CHOICE, {**CHOICE, "context": ""}, {**CHOICE, "choices": ["a", "b", "c"]}], "line 3: 3", {}),
+        (load_texts, texts("x", None), "line 2.*no label", {}),
     ],
 )
-def test_errors_count_the_rows_that_are_left_out(tmp_path, load, rows, options, expected):
+def test_errors_count_the_rows_that_are_left_out(tmp_path, load, rows, expected, options):
     with pytest.raises(ValueError, match=rf"a\.jsonl(, |: ){expected}"):
         load(write(tmp_path, "a.jsonl", rows), skip_empty=True, **options)
 
@@ -461,6 +431,8 @@ def test_the_log_of_left_out_rows(tmp_path, caplog):
     assert "leaving out 29 of 30 rows" in caplog.text
     assert "line 11, …" in caplog.text
     assert "line 12" not in caplog.text
+    load_texts(write(tmp_path, "ten.jsonl", rows[:11]), skip_empty=True)
+    assert caplog.messages[-1].endswith("line 10, line 11.")
     rows = [{"text": text, "label": label} for text, label in (("a", "x"), ("", "x"), ("b", None), ("c", "y"))]
     kept = load_texts(write(tmp_path, "b.jsonl", rows), TextColumns(skip_unlabeled=True), skip_empty=True)
     assert (kept["text"][:], kept[INDEX][:]) == (["a", "c"], [0, 3])

@@ -17,67 +17,53 @@ from hf_localattn.data.scopes import (
 from hf_localattn.data.words import IGNORED
 from tests.qa_helpers import word_pieces
 
-LABELS = {"O": 0, "SCOPE": 1}
 ROW = {"tokens": ["the", "cats", "sat", "on", "mats"], "cue": [0, 0, 1, 0, 0], "scope": [1, 1, 0, 0, 1]}
 TWICE = {"tokens": ["sat", "cats", "on"], "cue": [1, 0, 1], "scope": [0, 1, 0]}
+AFFIX = {"tokens": ["cats", "on"], "cue": [1, 0], "cue_type": "affix", "scope": [1, 0]}
 
 
-def features(*rows, max_length=40, cue_marker="keep", **tokenizer_settings):
-    tokenizer = OaXLNetTokenizer.from_backbone(word_pieces(**tokenizer_settings), cue_marker=cue_marker)
+def features(*rows, max_length=40, cue_marker="keep", outside=0):
+    tokenizer = OaXLNetTokenizer.from_backbone(word_pieces(), cue_marker=cue_marker)
     rows = [{"cue_type": "multi" if sum(row["cue"]) > 1 else "single", **row} for row in rows]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
-    encoded = scope_features(columns, tokenizer, max_length, LABELS)
+    encoded = scope_features(columns, tokenizer, max_length, {"O": outside, "SCOPE": 1 - outside})
     return encoded, [tokenizer.convert_ids_to_tokens(ids) for ids in encoded["input_ids"]]
 
 
-def test_every_token_of_a_word_has_its_label_and_markers_have_none():
-    encoded, (tokens,) = features(ROW)
-    assert tokens == ["[CLS]", "the", "cat", "##s", "[CUE]", "sat", "on", "mat", "##s", "[SEP]"]
-    assert encoded["word_numbers"] == [[NO_WORD, 0, 1, 1, NO_WORD, 2, 3, 4, 4, NO_WORD]]
-    assert encoded["labels"] == [[IGNORED, 1, 1, 1, IGNORED, 0, 0, 1, 1, IGNORED]]
-    assert encoded["query_mask"] == [[0, 0, 0, 0, 0, 1, 0, 0, 0, 0]]
-
-
-def test_without_markers_in_the_text_words_are_the_same():
-    encoded, (tokens,) = features(ROW, cue_marker="drop")
-    assert tokens == ["[CLS]", "the", "cat", "##s", "sat", "on", "mat", "##s", "[SEP]"]
-    assert encoded["word_numbers"] == [[NO_WORD, 0, 1, 1, 2, 3, 4, 4, NO_WORD]]
-    assert encoded["labels"] == [[IGNORED, 1, 1, 1, 0, 0, 1, 1, IGNORED]]
-
-
-def test_markers_tell_the_type_of_the_cue():
-    affix = {"tokens": ["cats", "on"], "cue": [1, 0], "cue_type": "affix", "scope": [1, 0]}
-    encoded, tokens = features(TWICE | {"cue_type": "multi"}, affix, cue_marker="typed")
-    assert tokens[0] == ["[CLS]", "[CUE:multi]", "sat", "cat", "##s", "[CUE:multi]", "on", "[SEP]"]
-    assert tokens[1] == ["[CLS]", "[CUE:affix]", "cat", "##s", "on", "[SEP]"]
-    assert encoded["word_numbers"][0] == [NO_WORD, NO_WORD, 0, 1, 1, NO_WORD, 2, NO_WORD]
-    assert encoded["labels"][1] == [IGNORED, IGNORED, 1, 1, 0, IGNORED]  # an affix's word may be in its scope
-
-
-def test_labels_are_numbered_as_the_model_numbers_them():
-    tokenizer = OaXLNetTokenizer.from_backbone(word_pieces())
-    columns = {name: [value] for name, value in {**TWICE, "cue_type": "multi"}.items()}
-    encoded = scope_features(columns, tokenizer, 40, {"SCOPE": 0, "O": 1})
-    assert [label for label in encoded["labels"][0] if label != IGNORED] == [1, 0, 0, 1]
-
-
-def test_where_the_scope_is_not_known_no_token_has_a_label():
-    encoded, _ = features(ROW | {"scope": []})
-    assert set(encoded["labels"][0]) == {IGNORED}
-    assert encoded["word_numbers"][0].count(NO_WORD) == 3
-
-
-def unseen(*rows, **options):
-    encoded, _ = features(*rows, **options)
-    return count_unseen(Dataset.from_list(list(rows)), Dataset.from_dict(dict(encoded)))
+@pytest.mark.parametrize(
+    ("row", "options", "tokens", "numbers", "labels"),
+    [
+        (ROW, {}, "the cat ##s [CUE] sat on mat ##s", "0 1 1 . 2 3 4 4", "1 1 1 . 0 0 1 1"),
+        (ROW, {"cue_marker": "drop"}, "the cat ##s sat on mat ##s", "0 1 1 2 3 4 4", "1 1 1 0 0 1 1"),
+        (
+            TWICE,
+            {"cue_marker": "typed", "outside": 1},
+            "[CUE:multi] sat cat ##s [CUE:multi] on",
+            ". 0 1 1 . 2",
+            ". 1 0 0 . 1",
+        ),
+        # an affix's word may be in its scope
+        (AFFIX, {"cue_marker": "typed"}, "[CUE:affix] cat ##s on", ". 0 0 1", ". 1 1 0"),
+        (ROW | {"scope": []}, {}, "the cat ##s [CUE] sat on mat ##s", "0 1 1 . 2 3 4 4", ". . . . . . . ."),
+    ],
+)
+def test_every_token_of_a_word_has_its_label_and_markers_have_none(row, options, tokens, numbers, labels):
+    encoded, (found,) = features(row, **options)
+    assert found == ["[CLS]", *tokens.split(), "[SEP]"]
+    for name, nothing, expected in (("word_numbers", NO_WORD, numbers), ("labels", IGNORED, labels)):
+        listed = [nothing if cell == "." else int(cell) for cell in f". {expected} .".split()]
+        assert encoded[name] == [listed]
 
 
 def test_words_and_cues_that_the_model_does_not_see():
     nothing = {"tokens": ["sat", "\u200b", "cats"], "cue": [0, 1, 0], "scope": [1, 0, 1]}
-    found = unseen(ROW, TWICE, nothing, max_length=6)
-    # [CLS] the cat ##s [CUE] [SEP]; [CLS] [CUE] sat cat ##s [SEP]; of the third row's cue there is no token
-    assert found == ([3, 1, 1], [1, 1, 1])
-    assert unseen(ROW, TWICE) == ([0, 0], [0, 0])
+    for rows, length, expected in (
+        # [CLS] the cat ##s [CUE] [SEP]; [CLS] [CUE] sat cat ##s [SEP]; of the third row's cue there is no token
+        ([ROW, TWICE, nothing], 6, ([3, 1, 1], [1, 1, 1])),
+        ([ROW, TWICE], 40, ([0, 0], [0, 0])),
+    ):
+        encoded, _ = features(*rows, max_length=length)
+        assert count_unseen(Dataset.from_list(rows), Dataset.from_dict(dict(encoded))) == expected
 
 
 def pairs(*margins):
@@ -85,11 +71,10 @@ def pairs(*margins):
     return np.array([[0.0, margin] for margin in margins])
 
 
-def test_a_word_goes_by_the_mean_of_its_tokens_not_by_the_first():
+def test_labels_of_words_have_their_names():
     numbers = [NO_WORD, 0, 0, NO_WORD, 1, 1, 1, 2, NO_WORD]
     logits = pairs(9, -1, 3, 9, 1, 1, -3, 0.1, 9)
     assert words_in_scope(logits, numbers, 3) == [1, 0, 1]
-    assert words_in_scope(-logits, numbers, 3) == [0, 1, 0]
     assert word_labels(logits[:, ::-1], numbers, 3, ["x", "O"]) == ["x", "O", "x"]
 
 

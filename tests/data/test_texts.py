@@ -10,7 +10,6 @@ from hf_localattn.data.texts import (
     REGRESSION,
     SINGLE_LABEL,
     Labels,
-    TextColumns,
     format_predictions,
     infer_problem_type,
     labels_of,
@@ -21,14 +20,15 @@ from hf_localattn.data.texts import (
 from hf_localattn.metrics.classification_scores import GLUE_METRICS
 from tests.qa_helpers import word_pieces, write_jsonl
 
-CLASSES = Labels(SINGLE_LABEL, ("c", "b", "a"))
+CLASSES, SETS = (Labels(kind, ("c", "b", "a")) for kind in (SINGLE_LABEL, MULTI_LABEL))
+SCORES = Labels(REGRESSION)
 
 
 @pytest.fixture
 def load(tmp_path):
-    def rows_of(*labels, layout=None, **options):
+    def rows_of(*labels, **options):
         rows = [{"text": f"cat {number}", "label": label} for number, label in enumerate(labels)]
-        return load_texts(write_jsonl(tmp_path / "data.jsonl", rows), layout, **options)
+        return load_texts(write_jsonl(tmp_path / "data.jsonl", rows), **options)
 
     return rows_of
 
@@ -38,8 +38,8 @@ def load(tmp_path):
     [
         (["b", "a", "b"], Labels(SINGLE_LABEL, ("a", "b"))),
         ([10, 9, 2], Labels(SINGLE_LABEL, ("2", "9", "10"))),
-        (["10", "9", "x"], Labels(SINGLE_LABEL, ("9", "10", "x"))),
-        ([1, 2.5], Labels(REGRESSION)),
+        (["10", "9", "x", "-1"], Labels(SINGLE_LABEL, ("-1", "9", "10", "x"))),
+        ([1, 2.5], SCORES),
         ([["b", "a"], []], Labels(MULTI_LABEL, ("a", "b"))),
         ([[3], [0, 10]], Labels(MULTI_LABEL, ("0", "3", "10"))),
     ],
@@ -77,8 +77,9 @@ def test_tasks_of_glue(task):
     labels = labels_of(rows)
     assert labels == Labels(layout.problem_type, layout.names or ())
     assert labels.num_labels == max(len(labels.names), 1)
-    assert number_labels(rows, labels)["label"][:] == targets
-    assert number_labels(rows, labels).column_names == [*("text", "text_pair")[: len(row)], "label"]
+    numbered = number_labels(rows, labels)
+    assert numbered["label"][:] == targets
+    assert numbered.column_names == [*("text", "text_pair")[: len(row)], "label"]
     unlabeled = load_texts(Dataset.from_list([{**row, "label": -1}]), layout, require_labels=False)
     assert "label" not in number_labels(unlabeled, labels).column_names
     assert task in GLUE_METRICS
@@ -88,38 +89,31 @@ def test_tasks_of_glue(task):
     ("rows", "labels", "expected"),
     [
         (["a", "b"], CLASSES, [2, 1]),
-        ([["a", "b", "a"], []], Labels(MULTI_LABEL, CLASSES.names), [[0, 1, 1], [0, 0, 0]]),
-        ([0.5, 1], Labels(REGRESSION), [0.5, 1]),
-        ([3, 5], Labels(REGRESSION), [3, 5]),  # beside training scores with a fraction
-    ],
-)
-def test_targets_have_the_order_of_the_labels(load, rows, labels, expected):
-    assert number_labels(load(*rows), labels)["label"][:] == expected
-    some = load(*rows, None, require_labels=False)
-    assert number_labels(some, labels).column_names == ["text"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "labels", "word"),
-    [
+        ([["a", "b", "a"], []], SETS, [[0, 1, 1], [0, 0, 0]]),
+        ([0.5, 1], SCORES, [0.5, 1]),
+        ([3, 5], SCORES, [3, 5]),  # beside training scores with a fraction
         (["a", "d"], CLASSES, r"line 2: .*'d'.*\(c, b, a\)"),
-        ([["a"], ["b", "d"]], Labels(MULTI_LABEL, CLASSES.names), "line 2: .*'d'"),
+        ([["a"], ["b", "d"]], SETS, "line 2: .*'d'"),
         ([0.5], CLASSES, "line 1: .*regression.* single label"),
-        (["a"], Labels(REGRESSION), "line 1: .*'a' is not a number"),
+        (["a"], SCORES, "line 1: .*'a' is not a number"),
         ([["a"]], CLASSES, "line 1: .*multi label"),
     ],
 )
-def test_labels_that_are_not_predicted(load, rows, labels, word):
-    with pytest.raises(ValueError, match=rf"data\.jsonl, {word}"):
-        number_labels(load(*rows), labels)
+def test_targets_have_the_order_of_the_labels(load, rows, labels, expected):
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=rf"data\.jsonl, {expected}"):
+            number_labels(load(*rows), labels)
+        return
+    assert number_labels(load(*rows), labels)["label"][:] == expected
+    assert number_labels(load(*rows, None, require_labels=False), labels).column_names == ["text"]
 
 
 def test_inputs_are_cut_and_keep_their_labels():
     tokenizer = word_pieces()
     rows = {"text": ["the cat sat", "on"], "text_pair": ["on the mat", "the"], "label": [1, 0]}
     features = tokenize_texts(rows, tokenizer, max_length=7)
-    assert [len(ids) for ids in features["input_ids"]] == [7, 5]
-    assert tokenizer.decode(features["input_ids"][0]) == "[CLS] the cat [SEP] on the [SEP]"
+    decoded = [tokenizer.decode(ids) for ids in features["input_ids"]]
+    assert decoded == ["[CLS] the cat [SEP] on the [SEP]", "[CLS] on [SEP] the [SEP]"]
     assert features["label"] == [1, 0]
     single = tokenize_texts({"text": ["the cat"]}, tokenizer, max_length=7)
     assert tokenizer.decode(single["input_ids"][0]) == "[CLS] the cat [SEP]"
@@ -131,7 +125,7 @@ def test_predictions_as_text():
     assert format_predictions(logits, Labels(SINGLE_LABEL, ("b", "a"))) == ["b", "a"]
     assert format_predictions((logits, "states"), Labels(MULTI_LABEL, ("b", "é"))) == ['["b"]', '["é"]']
     assert format_predictions(np.array([[0.0, 1e-9]]), Labels(MULTI_LABEL, ("b", "a"))) == ['["a"]']
-    assert format_predictions(np.array([[1.23456], [-2.0]]), Labels(REGRESSION)) == ["1.235", "-2.000"]
-    assert str(CLASSES) == "one of 3 classes (c, b, a)"
-    assert str(Labels(MULTI_LABEL, ("a",))) == "any number of 1 classes (a)"
-    assert TextColumns().label == "label"
+    assert format_predictions(np.array([[1.23456], [-2.0]]), SCORES) == ["1.235", "-2.000"]
+    assert list(map(str, (CLASSES, SETS, SCORES))) == [
+        *("one of 3 classes (c, b, a)", "any number of 3 classes (c, b, a)", "a score")
+    ]

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from types import SimpleNamespace
 from xml.sax.saxutils import escape
 
 import hypothesis.strategies as st
@@ -109,24 +110,17 @@ REFUSED = [
 ]
 
 
-@pytest.fixture
-def write(tmp_path):
-    def written(name, content):
-        (tmp_path / name).write_bytes(content.encode())
-        return tmp_path / name
-
-    return written
-
-
 @pytest.mark.parametrize(("name", "content", "options", "expected"), GOOD)
-def test_what_is_read(write, name, content, options, expected):
-    assert shown(load_sentences(write(name, content), **options)) == expected
+def test_what_is_read(tmp_path, name, content, options, expected):
+    (tmp_path / name).write_bytes(content.encode())
+    assert shown(load_sentences(tmp_path / name, **options)) == expected
 
 
 @pytest.mark.parametrize(("name", "content", "column", "place", "word"), REFUSED)
-def test_what_is_refused(write, name, content, column, place, word):
+def test_what_is_refused(tmp_path, name, content, column, place, word):
+    (tmp_path / name).write_bytes(content.encode())
     with pytest.raises(ValueError, match=rf"{name}(, |: ){place}.*{word}"):
-        load_sentences(write(name, content), TokenColumns(conll=column))
+        load_sentences(tmp_path / name, TokenColumns(conll=column))
 
 
 def test_options_and_paths_that_are_refused(tmp_path):
@@ -137,12 +131,18 @@ def test_options_and_paths_that_are_refused(tmp_path):
             load_sentences(tmp_path / name)
 
 
-def test_names_of_labels(write):
+def test_names_of_labels(tmp_path):
+    path = tmp_path / "names.json"
     for content in (["O", "B-x"], {"ner_tags": ["O", "B-x"], "pos_tags": ["N"]}):
-        assert load_label_names(write("names.json", json.dumps(content)), TokenColumns()) == ["O", "B-x"]
-    for content, word in ((["O", "O"], "'O' occurs twice"), ([], "list of names"), ({"a": ["O"]}, "ner_tags")):
+        path.write_text(json.dumps(content))
+        assert load_label_names(path, TokenColumns()) == ["O", "B-x"]
+    for content, word in (
+        *((["O", "O"], "'O' occurs twice"), ([], "list of names"), (["O", 1], "list of names")),
+        *(({"a": ["O"]}, "ner_tags"), ({"labels": "O"}, "list of names")),
+    ):
+        path.write_text(json.dumps(content))
         with pytest.raises(ValueError, match=rf"names\.json: .*{word}"):
-            load_label_names(write("names.json", json.dumps(content)), TokenColumns())
+            load_label_names(path, TokenColumns())
     assert sorted_labels({"10", "9", "0"}) == ["0", "9", "10"]
     assert sorted_labels({"10", "9", "x"}) == ["10", "9", "x"]
 
@@ -214,8 +214,5 @@ def test_a_byte_level_tokenizer_sees_where_words_begin(tmp_path, kind):
 
 
 def test_a_slow_tokenizer():
-    class Slow:
-        is_fast = False
-
-    with pytest.raises(ValueError, match="Slow is not a fast tokenizer"):
-        prepare_tokenizer(Slow())
+    with pytest.raises(ValueError, match="SimpleNamespace is not a fast tokenizer"):
+        prepare_tokenizer(SimpleNamespace(is_fast=False))

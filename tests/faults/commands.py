@@ -77,30 +77,15 @@ class Warm:
         self.process.stdin.close()
         self.process.wait()
 
-    def start(self, name: str, folder: Path, *more: str, log: str = "log", **fault: object) -> int:
-        """Start a command and return its process; `tests.faults.warm.Fault` says what may happen to it."""
-        order = {"words": [*COMMANDS[name], *more], "folder": str(folder), "fault": fault, "log": log}
-        self.process.stdin.write(json.dumps(order) + "\n")
+    def run(self, name: str, folder: Path, **fault: object) -> int:
+        """Run a command, to which a `tests.faults.warm.Fault` happens, and return its code, -9 if it was killed."""
+        self.process.stdin.write(json.dumps({"words": COMMANDS[name], "folder": str(folder), "fault": fault}) + "\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 
-    def end(self) -> int:
-        """Wait for the command that was started last among those not waited for; its code, -9 if it was killed."""
-        self.process.stdin.write("wait\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
 
-    def run(self, name: str, folder: Path, *more: str, log: str = "log", **fault: object) -> int:
-        self.start(name, folder, *more, log=log, **fault)
-        return self.end()
-
-
-def log_of(folder: Path, log: str = "log") -> str:
-    return (folder / log).read_text(errors="replace")
-
-
-def last_line(folder: Path, log: str = "log") -> str:
-    return log_of(folder, log).rstrip("\n").rpartition("\n")[2]
+def log_of(folder: Path) -> str:
+    return (folder / "log").read_text(errors="replace")
 
 
 def outcome(folder: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Forks a process for every command it reads, a line of JSON each, and says its number; see `commands.Warm`."""
+"""Forks a process for every command it reads, a line of JSON each, and says its exit code; see `commands.Warm`."""
 
 from __future__ import annotations
 
@@ -36,13 +36,11 @@ class Fault:
     Args:
         before: an operation on a file of the output folder, such as "os.rename checkpoint-2/config.json": the process
             kills itself before the `count`-th one that this pattern matches.
-        signal: by which.
         tear: a file of `torch.save`: the process kills itself when half of the `count`-th one is written.
         limit: no file may become longer than so many bytes.
     """
 
     before: str | None = None
-    signal: int = signal.SIGKILL
     tear: str | None = None
     count: int = 1
     limit: int | None = None
@@ -59,7 +57,7 @@ class Fault:
                 save(content, path, *args, **kwargs)
                 if re.search(self.tear, str(path)) and self.is_it():
                     os.truncate(path, os.path.getsize(path) // 2)
-                    os.kill(os.getpid(), self.signal)
+                    os.kill(os.getpid(), signal.SIGKILL)
 
             torch.save = torn
 
@@ -75,7 +73,7 @@ class Fault:
             return
         operation = f"{event} {path.removeprefix(out)}"
         if re.search(self.before, operation) and self.is_it():
-            os.kill(os.getpid(), self.signal)
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def is_it(self) -> bool:
         self.count -= 1
@@ -85,7 +83,7 @@ class Fault:
 def run(order: dict) -> int:
     folder, fault = Path(order["folder"]), Fault(**order["fault"])
     os.chdir(folder)
-    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
     sys.stdout.reconfigure(line_buffering=True)  # the lines of both in their order
@@ -118,18 +116,12 @@ def warm_up() -> None:
 
 def main() -> None:
     warm_up()
-    running: list[int] = []
     for line in sys.stdin:
-        if line == "wait\n":
-            _, status = os.waitpid(running.pop(), 0)
-            answer = os.waitstatus_to_exitcode(status)
-        else:
-            answer = os.fork()
-            if not answer:
-                os.close(0)
-                os._exit(run(json.loads(line)))
-            running.append(answer)
-        print(answer, flush=True)
+        process = os.fork()
+        if not process:
+            os.close(0)
+            os._exit(run(json.loads(line)))
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
 
 
 if __name__ == "__main__":

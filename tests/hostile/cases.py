@@ -1,11 +1,7 @@
-"""Hostile checkpoints: for each its name, what it attacks, the calls that load it, the change, and how that must end.
-
-`python -m tests.hostile.cases FOLDER` writes all of them there, and prints the list.
-"""
+"""Hostile checkpoints: for each its name, the calls that load it, the change, and how that must end."""
 
 import os
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +19,7 @@ SAMPLES = {
 
 CONTROLS = {
     "cool": "config own_config plain_tokenizer checked_tokenizer own_model classifier model card push inspect",
-    "sla": "sla_tokenizer slow_text checked_tokenizer model",
+    "sla": "sla_tokenizer checked_tokenizer model",
     "oa": "oa_tokenizer checked_tokenizer model",
     "sam": "model",
     "bart": "generator",
@@ -31,18 +27,8 @@ CONTROLS = {
 """The calls that load them, and have to: functions of loaders.py."""
 
 
-@dataclass(frozen=True)
-class Refused:
-    """It ends with a `ValueError` or an `OSError` whose text has this pattern."""
-
-    pattern: str
-
-
-@dataclass(frozen=True)
-class Harmless:
-    """It loads, and the hostile part has no effect; says why."""
-
-    because: str
+LOADS = None
+"""In place of a pattern: it loads, and the hostile part has no effect."""
 
 
 @dataclass(frozen=True)
@@ -58,33 +44,22 @@ class Case:
 
     Attributes:
         name: of its folder.
-        attacks: what it is after.
         sample: the harmless checkpoint that it is made of.
         loads: the calls. The last one ends as said; those before it do too, or do no harm.
         change: makes it hostile.
-        ends: how.
+        ends: the pattern of a `ValueError` or `OSError`, `LOADS` or a `Stock` error.
     """
 
     name: str
-    attacks: str
     sample: str
     loads: tuple[str, ...]
     change: Change
-    ends: Refused | Harmless | Stock
+    ends: str | Stock | None
 
 
-def group(attacks: str, sample: str, loads: str, rows: dict[str, tuple]) -> list[Case]:
-    """Cases that attack the same thing by the same calls.
-
-    Args:
-        attacks, sample, loads: of all of them.
-        rows: change and end, by name.
-    """
-    return [Case(name, attacks, sample, tuple(loads.split()), *row) for name, row in rows.items()]
-
-
-def says(pattern: str) -> Refused:
-    return Refused(pattern)
+def group(sample: str, loads: str, rows: dict[str, tuple]) -> list[Case]:
+    """Return cases that are loaded by the same calls. `rows` has change and end by name."""
+    return [Case(name, sample, tuple(loads.split()), *row) for name, row in rows.items()]
 
 
 def write_samples(root: Path) -> dict[str, Path]:
@@ -107,14 +82,3 @@ def write(case: Case, root: Path) -> tuple[Path, Path]:
     shutil.copytree(root / case.sample / "armed", folder, copy_function=os.link)
     case.change(folder, outside)
     return folder, outside
-
-
-if __name__ == "__main__":
-    from tests.hostile.cases_of_configurations import CONFIGURATIONS
-    from tests.hostile.cases_of_files import FILES
-
-    root = Path(sys.argv[1])
-    write_samples(root)
-    for one in (*CONFIGURATIONS, *FILES):
-        write(one, root)
-        print(f"{one.name:28} {one.attacks:40} {' '.join(one.loads):32} {one.ends}")

@@ -8,7 +8,6 @@ import pickle
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 
@@ -54,32 +53,3 @@ def starts_a_program(folder):
 
 def unpickles(folder):
     pickle.loads(b"cos\ngetcwd\n(tR.")
-
-
-def takes_memory(folder):
-    return len(bytes(2**31))
-
-
-def sleeps(folder):
-    time.sleep(1000)
-
-
-def is_busy(folder):
-    while True:
-        pass
-
-
-def crashes(folder):
-    ctypes.string_at(0)
-
-
-def exits(folder):
-    os._exit(3)
-
-
-def gives_up(folder):
-    raise SystemExit("the code of a checkpoint was run")
-
-
-def says_nothing(folder):
-    raise KeyError("x")

@@ -4,11 +4,11 @@ import warnings
 from pathlib import Path
 
 import optuna  # noqa: F401 (reading a search space imports it)
+import spacy  # noqa: F401 (looking for a parser imports it)
 import torch
 from transformers import (
     AutoConfig,
     AutoModel,
-    AutoModelForQuestionAnswering,
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -16,7 +16,7 @@ from transformers import (
 
 from hf_localattn import CoolConfig, CoolModel, OaXLNetTokenizer, SlaBertTokenizer
 from hf_localattn.cli import run
-from hf_localattn.hub import TrainingRecord, write_card
+from hf_localattn.hub import write_card
 from hf_localattn.hub.push import check_checkpoint, parser_of, shared_files
 from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.studies.search_space import read_space
@@ -72,10 +72,6 @@ def classifier(folder):
     return _outputs(AutoModelForSequenceClassification.from_pretrained(folder))
 
 
-def answerer(folder):
-    return _outputs(AutoModelForQuestionAnswering.from_pretrained(folder))
-
-
 def generator(folder):
     return AutoModelForSeq2SeqLM.from_pretrained(folder).generate(torch.tensor([[5, 6, 7]]), max_new_tokens=3)
 
@@ -102,10 +98,6 @@ def inspect(folder):
     return page.read_text(encoding="utf-8")
 
 
-def record(folder):
-    return TrainingRecord.load(folder)
-
-
 def search_space(folder):
     (path,) = folder.glob("space.*")
     return read_space(str(path), ModelArguments(family="cool", backbone="tiny"))
@@ -130,8 +122,3 @@ def warm_up(calls):
     torch.set_num_threads(1)
     for loader, folder in calls:
         globals()[loader](Path(folder))
-
-
-def slow_text(folder):
-    """A text that a pattern with exponential time would never end with."""
-    return len(SlaBertTokenizer.from_pretrained(folder)("x" * 60 + " " + "x" * 5000).input_ids)

@@ -116,16 +116,6 @@ def weights(edit: Callable[[dict], Any], name: str = "model.safetensors") -> Cha
     return change
 
 
-def cut(share: float, name: str = "model.safetensors") -> Change:
-    """Leave only the beginning of a file."""
-
-    def change(folder: Path, outside: Path) -> None:
-        whole = (folder / name).read_bytes()
-        content(name, whole[: int(len(whole) * share)])(folder, outside)
-
-    return change
-
-
 def sharded(file: str) -> Change:
     """Replace the weights by an index, which says of one tensor that it is in this file."""
 

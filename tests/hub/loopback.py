@@ -10,9 +10,7 @@ import contextlib
 import hashlib
 import json
 import re
-import socket
 import threading
-import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,17 +29,16 @@ class Repository:
     name: str = ""
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
+    parents: dict[str, str | None] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
         self.commit("main", {}, "initial commit")
 
     def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
-        content = json.dumps(
-            [self.name, len(self.commits), message, {path: etag(data) for path, data in files.items()}]
-        )
-        sha = hashlib.sha1(content.encode()).hexdigest()
-        self.commits[sha] = files
+        digests = {path: sha1(data) for path, data in files.items()}
+        sha = sha1(json.dumps([self.name, len(self.commits), message, digests]).encode())
+        self.commits[sha], self.parents[sha] = files, self.names.get(branch)
         self.messages.append(message)
         self.names[branch] = sha
         return sha
@@ -49,19 +46,22 @@ class Repository:
     def sha(self, revision: str) -> str | None:
         return revision if revision in self.commits else self.names.get(revision)
 
+    def history(self, sha: str | None):
+        while sha is not None:
+            title = self.messages[list(self.commits).index(sha)]
+            yield {"id": sha, "title": title, "message": "", "date": "2026-01-01T00:00:00.000Z", "authors": []}
+            sha = self.parents[sha]
+
 
 @dataclass
 class Fault:
-    """What goes wrong with requests whose "METHOD /path" the pattern matches: so many times, then no more.
+    """What goes wrong with requests whose "METHOD /path" the pattern matches.
 
-    `status` is answered; "break" reads part of what is sent and hangs up; "stall" does not answer in time. Of what is
-    answered "cut" sends half and hangs up, "drip" sends half and then nothing in time, "short" says that half is all,
-    and "swap" sends something else of the same length and with the same headers.
+    A number is answered as the status; "break" reads part of what is sent and hangs up.
     """
 
     pattern: str
     status: int | str
-    times: int = 1_000_000
 
 
 class Hub:
@@ -86,14 +86,6 @@ class Hub:
     def files(self, name: str, revision: str = "main") -> dict[str, bytes]:
         repository = self.repositories[name]
         return repository.commits[repository.sha(revision)]
-
-    def fault(self, request: str) -> int | str | None:
-        with self.lock:
-            for fault in self.faults:
-                if fault.times > 0 and re.search(fault.pattern, request):
-                    fault.times -= 1
-                    return fault.status
-        return None
 
     @contextlib.contextmanager
     def serve(self):
@@ -122,15 +114,9 @@ class _Handler(BaseHTTPRequestHandler):
     hub: Hub
 
     def do_GET(self):
-        self.handle_request()
-
-    do_HEAD = do_POST = do_PUT = do_GET
-
-    def handle_request(self):
         request = f"{self.command} {self.path}"
-        with self.hub.lock:
-            self.hub.requests.append(request)
-        status = self.hub.fault(request)
+        self.hub.requests.append(request)
+        status = next((fault.status for fault in self.hub.faults if re.search(fault.pattern, request)), None)
         if status == "break":
             if self.command in ("POST", "PUT"):
                 self.rfile.read(1)
@@ -138,35 +124,22 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return
         self.body = self.read_body()
-        if status == "stall":
-            time.sleep(2)
-            self.close_connection = True
-            return
         try:
-            if isinstance(status, int):
+            if status is not None:
                 raise _Answer(status, b'{"error": "as the test wants it"}')
             with self.hub.lock:
                 self.route(unquote(urlsplit(self.path).path))
             raise _Answer(404)
         except _Answer as answer:
-            content, half = answer.content, answer.content[: len(answer.content) // 2]
-            if status == "swap":
-                content = swapped(content)
-            elif status == "short" and self.command != "HEAD":
-                content = half
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name.replace("_", "-"), value)
-            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Length", str(len(answer.content)))
             self.end_headers()
-            if self.command == "HEAD":
-                return
-            self.wfile.write(half if status in ("cut", "drip") else content)
-            if status in ("cut", "drip"):
-                self.wfile.flush()
-                time.sleep(2 if status == "drip" else 0)
-                self.close_connection = True
-                self.connection.shutdown(socket.SHUT_RDWR)
+            if self.command != "HEAD":
+                self.wfile.write(answer.content)
+
+    do_HEAD = do_POST = do_PUT = do_GET
 
     def read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -179,16 +152,18 @@ class _Handler(BaseHTTPRequestHandler):
         return b"".join(chunks)
 
     def route(self, path: str) -> None:
+        model = r"/api/models/([^/]+/[^/]+)"
         routes = {
             r"GET /api/whoami-v2": self.whoami,
             r"POST /api/validate-yaml": self.validate,
             r"POST /api/repos/create": self.create,
-            r"GET /api/models/([^/]+/[^/]+)/refs": self.refs,
-            r"GET /api/models/([^/]+/[^/]+)(?:/revision/(.+))?": self.information,
-            r"GET /api/models/([^/]+/[^/]+)/tree/([^/]+)(?:/(.*))?": self.tree,
-            r"POST /api/models/([^/]+/[^/]+)/preupload/([^/]+)": self.announce,
-            r"POST /api/models/([^/]+/[^/]+)/commit/([^/]+)": self.commit,
-            r"POST /api/models/([^/]+/[^/]+)/(?:branch|tag)/([^/]+)": self.name,
+            rf"GET {model}/refs": self.refs,
+            rf"GET {model}/commits/(.+)": self.history,
+            rf"GET {model}(?:/revision/(.+))?": self.information,
+            rf"GET {model}/tree/([^/]+)(?:/(.*))?": self.tree,
+            rf"POST {model}/preupload/([^/]+)": self.announce,
+            rf"POST {model}/commit/([^/]+)": self.commit,
+            rf"POST {model}/(?:branch|tag)/([^/]+)": self.name,
             r"POST /([^/]+/[^/]+)\.git/info/lfs/objects/batch": self.batch,
             r"PUT /lfs/([0-9a-f]{64})": self.store,
             r"(?:GET|HEAD) /([^/]+/[^/]+)/resolve/([^/]+)/(.+)": self.resolve,
@@ -204,22 +179,22 @@ class _Handler(BaseHTTPRequestHandler):
     def user(self) -> str | None:
         return self.hub.users.get(self.headers.get("Authorization", "").removeprefix("Bearer "))
 
-    def repository(self, name: str, writes: bool = False) -> Repository:
+    def repository(self, name: str, revision: str | None = None, writes: bool = False) -> Repository:
         repository = self.hub.repositories.get(name)
+        owner = name.removeprefix("spaces/").split("/")[0]
         if writes and self.user is None:
             raise _Answer(401, b'{"error": "Invalid username or password."}')
-        owner = name.removeprefix("spaces/").split("/")[0]
         if repository is None or (repository.private and self.user != owner):
             raise _Answer(404 if self.user else 401, X_Error_Code="RepoNotFound")
         if writes and self.user != owner:
             raise _Answer(403, b'{"error": "You do not have the rights."}')
+        if revision is not None and repository.sha(revision) is None:
+            raise _Answer(404, X_Error_Code="RevisionNotFound")
         return repository
 
     def files_of(self, name: str, revision: str | None) -> tuple[str, dict[str, bytes]]:
-        repository = self.repository(name)
+        repository = self.repository(name, revision or "main")
         sha = repository.sha(revision or "main")
-        if sha is None:
-            raise _Answer(404, X_Error_Code="RevisionNotFound")
         return sha, repository.commits[sha]
 
     def whoami(self):
@@ -228,40 +203,35 @@ class _Handler(BaseHTTPRequestHandler):
         raise _json({"type": "user", "name": self.user, "orgs": []})
 
     def validate(self):
-        """Refuses a card whose metadata is not what the Hub takes; it warns of none, and of no license."""
-        content = json.loads(self.body)["content"]
-        match = re.match(r"---\n(.*?)\n---\n", content, re.DOTALL)
-        try:
-            found = yaml.safe_load(match[1]) if match else {}
-        except yaml.YAMLError as error:
-            raise _json({"errors": [{"message": str(error)}], "warnings": []}, 400) from None
-        warnings = [{"message": "empty or missing yaml metadata in repo card"}] if not found else []
-        errors = [
-            {"message": f"{name} must not be empty"}
-            for name in ("license", "library_name", "base_model")
-            if name in found and not found[name]
-        ]
-        raise _json({"errors": errors, "warnings": warnings}, 400 if errors else 200)
+        """Refuse a card whose metadata are empty, as the Hub does."""
+        match = re.match(r"---\n(.*?)\n---\n", json.loads(self.body)["content"], re.DOTALL)
+        found = yaml.safe_load(match[1]) if match else {}
+        names = [one for one in ("license", "library_name", "base_model") if one in found and not found[one]]
+        errors = [{"message": f"{name} must not be empty"} for name in names]
+        raise _json({"errors": errors, "warnings": []}, 400 if errors else 200)
 
     def create(self):
         wanted = json.loads(self.body)
         if self.user is None:
             raise _Answer(401, b'{"error": "Invalid username or password."}')
-        owner = wanted["organization"] or self.user
-        name = f"{owner}/{wanted['name']}"
-        kind = "spaces/" if wanted.get("type") == "space" else ""
-        if owner != self.user:
+        if wanted["organization"] not in (None, self.user):
             raise _Answer(403, b'{"error": "You do not have the rights."}')
-        url = f"{self.hub.endpoint}/{kind}{name}"
-        if kind + name in self.hub.repositories:
+        name = f"{self.user}/{wanted['name']}"
+        key = f"spaces/{name}" if wanted.get("type") == "space" else name
+        url = f"{self.hub.endpoint}/{key}"
+        if key in self.hub.repositories:
             raise _json({"error": "You already created this repo", "url": url}, 409)
-        self.hub.repositories[kind + name] = Repository(wanted.get("visibility") == "private", kind + name)
+        self.hub.repositories[key] = Repository(wanted.get("visibility") == "private", key)
         raise _json({"url": url, "name": name})
 
     def refs(self, name):
         named = self.repository(name).names.items()
         branches = [{"name": n, "ref": f"refs/heads/{n}", "targetCommit": sha} for n, sha in named]
         raise _json({"branches": branches, "tags": [], "converts": []})
+
+    def history(self, name, revision):
+        repository = self.repository(name, revision)
+        raise _json(list(repository.history(repository.sha(revision))))
 
     def information(self, name, revision):
         sha, files = self.files_of(name, revision)
@@ -273,39 +243,34 @@ class _Handler(BaseHTTPRequestHandler):
         start = f"{folder}/" if folder else ""
         recursive = parse_qs(urlsplit(self.path).query).get("recursive", [""])[0].lower() in ("1", "true")
         found = {}
-        for path, data in files.items():
+        for path, data in sorted(files.items()):
             if not path.startswith(start):
                 continue
             top, slash, _ = path[len(start) :].partition("/")
             if slash and not recursive:
-                found[start + top] = {"type": "directory", "path": start + top, "oid": etag(b""), "size": 0}
+                found[start + top] = {"type": "directory", "path": start + top, "oid": sha1(b""), "size": 0}
             else:
-                found[path] = {"type": "file", "path": path, "oid": etag(data), "size": len(data)}
+                found[path] = {"type": "file", "path": path, "oid": sha1(data), "size": len(data)}
         if folder and not found:
             raise _Answer(404, X_Error_Code="EntryNotFound")
-        raise _json([found[path] for path in sorted(found)])
+        raise _json(list(found.values()))
 
     def announce(self, name, revision):
-        repository = self.repository(name, writes=True)
-        if revision not in repository.names:
-            raise _Answer(404, X_Error_Code="RevisionNotFound")
-        there, modes = repository.commits[repository.names[revision]], []
+        repository, modes = self.repository(name, revision, writes=True), []
+        there = repository.commits[repository.names[revision]]
         for file in json.loads(self.body)["files"]:
-            path, is_large = file["path"], file["path"].endswith(LARGE)
-            mode = {"path": path, "uploadMode": "lfs" if is_large else "regular", "shouldIgnore": False}
-            if path in there:  # so that the client leaves out what has not changed
-                data = there[path]
-                mode["oid"] = hashlib.sha256(data).hexdigest() if is_large else git_oid(data)
-            modes.append(mode)
+            path = file["path"]
+            mode = "lfs" if path.endswith(LARGE) else "regular"
+            known = {"oid": content_tag(path, there[path])} if path in there else {}  # the client leaves these out
+            modes.append({"path": path, "uploadMode": mode, "shouldIgnore": False, **known})
         raise _json({"files": modes})
 
     def batch(self, name):
         self.repository(name, writes=True)
         objects = []
         for wanted in json.loads(self.body)["objects"]:
-            known = wanted["oid"] in self.hub.objects
-            actions = {} if known else {"actions": {"upload": {"href": f"{self.hub.endpoint}/lfs/{wanted['oid']}"}}}
-            objects.append({**wanted, **actions})
+            upload = {"upload": {"href": f"{self.hub.endpoint}/lfs/{wanted['oid']}"}}
+            objects.append({**wanted, **({} if wanted["oid"] in self.hub.objects else {"actions": upload})})
         raise _json({"transfer": "basic", "objects": objects})
 
     def store(self, oid):
@@ -315,9 +280,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise _Answer(200)
 
     def commit(self, name, revision):
-        repository = self.repository(name, writes=True)
-        if revision not in repository.names:
-            raise _Answer(404, X_Error_Code="RevisionNotFound")
+        repository = self.repository(name, revision, writes=True)
         files, message = dict(repository.commits[repository.names[revision]]), ""
         for line in self.body.splitlines():
             operation = json.loads(line)
@@ -346,13 +309,7 @@ class _Handler(BaseHTTPRequestHandler):
         sha, files = self.files_of(name, revision)
         if path not in files:
             raise _Answer(404, X_Error_Code="EntryNotFound", X_Repo_Commit=sha)
-        data = files[path]
-        headers = {"ETag": f'"{content_tag(path, data)}"', "X_Repo_Commit": sha}
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        if asked is None:
-            raise _Answer(200, data, **headers)
-        start = int(asked[1])
-        raise _Answer(206, data[start:], Content_Range=f"bytes {start}-{len(data) - 1}/{len(data)}", **headers)
+        raise _Answer(200, files[path], ETag=f'"{content_tag(path, files[path])}"', X_Repo_Commit=sha)
 
     def log_message(self, *arguments):
         pass
@@ -362,19 +319,10 @@ def _json(content: object, status: int = 200) -> _Answer:
     return _Answer(status, json.dumps(content).encode(), Content_Type="application/json")
 
 
-def etag(data: bytes) -> str:
+def sha1(data: bytes) -> str:
     return hashlib.sha1(data).hexdigest()
 
 
 def content_tag(path: str, data: bytes) -> str:
-    """The ETag of a file: a digest of its content, of those in Git LFS and of others."""
-    return hashlib.sha256(data).hexdigest() if path.endswith(LARGE) else git_oid(data)
-
-
-def swapped(data: bytes) -> bytes:
-    """Something else of the same length, which may still be read: a configuration with another value, or weights."""
-    return data.replace(b"gelu", b"relu") if b"gelu" in data else data[:-8] + bytes(255 - byte for byte in data[-8:])
-
-
-def git_oid(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+    """The digest of a file in Git LFS, and of one in git."""
+    return hashlib.sha256(data).hexdigest() if path.endswith(LARGE) else sha1(b"blob %d\0" % len(data) + data)

@@ -1,4 +1,4 @@
-"""`init` folders: whole, loadable into every head, and written whole or not at all."""
+"""`init` folders: whole, loadable into every head, written whole or not at all, from a folder or from the Hub."""
 
 import json
 import shutil
@@ -6,14 +6,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import constants
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
 from hf_localattn.assignments import parse_config_fields
+from hf_localattn.cli import main
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.pretrained import resolve_backbone
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
+from hf_localattn.resources import tiny_backbone
+from tests.hub.loopback import Fault
 from tests.models.tiny import ENCODER_HEADS, OTHER_FIELD, tiny_model
 from tests.parsers import tiny_parser
+
+NAME = "somebody/tiny-bert"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -38,39 +44,29 @@ def test_tiny_is_complete(family, tmp_path):
     assert not list((tmp_path / "made").glob(".*"))
 
 
-def test_the_same_call_writes_the_same_weights(tmp_path):
+def test_the_same_call_writes_the_same_weights_around_the_backbone_s(tmp_path):
     torch.manual_seed(1)
     expected = torch.rand(3)
     torch.manual_seed(1)
-    weights = [
+    first, second, other = (
         AutoModel.from_pretrained(init_checkpoint("oa-xlnet", "tiny", tmp_path / str(number), seed=seed)).state_dict()
         for number, seed in enumerate((5, 5, 6))
-    ]
+    )
     assert torch.equal(torch.rand(3), expected), "the caller's random numbers go on as they were"
-    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
-    assert not all(torch.equal(value, weights[2][name]) for name, value in weights[0].items())
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    assert not all(torch.equal(value, other[name]) for name, value in first.items())
+    backbone = AutoModel.from_pretrained(resolve_backbone("tiny"), add_pooling_layer=False).state_dict()
+    for name in backbone.keys() - {"embeddings.word_embeddings.weight"}:  # this one has a row for the marker
+        assert torch.equal(first[f"backbone.{name}"], backbone[name]), name
 
 
-def test_the_backbones_weights_are_kept(tmp_path):
-    folder = init_checkpoint("cool", "tiny", tmp_path / "cool")
-    backbone = AutoModel.from_pretrained(resolve_backbone("tiny"), add_pooling_layer=False)
-    inside = AutoModel.from_pretrained(folder).backbone
-    for name, value in backbone.state_dict().items():
-        assert torch.equal(inside.state_dict()[name], value), name
-
-
-def test_an_occupied_folder_is_left_alone(tmp_path):
+def test_only_an_empty_folder_is_written(tmp_path, monkeypatch):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "thesis.txt").write_text("years of work")
-    with pytest.raises(FileExistsError, match=r"'.*taken' exists already: choose a new or empty folder"):
-        init_checkpoint("cool", "tiny", tmp_path / "taken")
+    for taken in (tmp_path / "taken", tmp_path / "taken" / "thesis.txt"):
+        with pytest.raises(FileExistsError, match="exists already"):
+            init_checkpoint("cool", "tiny", taken)
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["thesis.txt"]
-    (tmp_path / "file").write_text("")
-    with pytest.raises(FileExistsError, match="exists already"):
-        init_checkpoint("cool", "tiny", tmp_path / "file")
-
-
-def test_an_empty_folder_is_fine(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "empty")
     assert (init_checkpoint("cool", "tiny", tmp_path / "link") / "config.json").is_file()
@@ -91,38 +87,27 @@ def test_nothing_half_written_is_left(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "fields", "error", "message"),
+    ("arguments", "fields", "error", "word"),
     [
-        (("coool", "tiny"), {}, ValueError, "no family 'coool'. Choose one of cool"),
-        (
-            ("cool", "tiny"),
-            {"use_convolution": False},
-            ValueError,
-            "no field 'use_convolution'. Did you mean 'use_conv'",
-        ),
-        (("cool", "tiny"), {"outlook_kernel_size": 2}, ValueError, "`outlook_kernel_size` is 2; it must be odd"),
-        (("cool", "./nowhere"), {}, FileNotFoundError, r"'\./nowhere' is not a folder with a `config.json`"),
+        (("coool", "tiny"), {}, ValueError, "coool"),
+        (("cool", "tiny"), {"use_convolution": False}, ValueError, "use_convolution"),
+        (("cool", "tiny"), {"outlook_kernel_size": 2}, ValueError, "outlook_kernel_size"),
+        (("cool", "./nowhere"), {}, FileNotFoundError, "nowhere"),
         (("cool", "nobody/nothing"), {}, OSError, "nobody/nothing"),
+        (("cool", "without tokenizer"), {}, ValueError, "tokenizer"),
+        (("cool", "gpt2"), {}, ValueError, "decoder"),
     ],
 )
-def test_bad_input_is_named_and_nothing_written(arguments, fields, error, message, tmp_path):
-    with pytest.raises(error, match=message):
+def test_bad_input_is_named_and_nothing_written(arguments, fields, error, word, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if arguments[1] == "without tokenizer":
+        tiny_model("cool").backbone_model.save_pretrained(tmp_path / arguments[1])
+    if arguments[1] == "gpt2":
+        shutil.copytree(resolve_backbone("tiny"), tmp_path / "gpt2")
+        (tmp_path / "gpt2" / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    with pytest.raises(error, match=word):
         init_checkpoint(*arguments, tmp_path / "out", **fields)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_backbone_without_a_tokenizer_is_named(tmp_path):
-    tiny_model("cool").backbone_model.save_pretrained(tmp_path / "backbone")
-    with pytest.raises(ValueError, match=r"backbone' has no tokenizer files"):
-        init_checkpoint("cool", tmp_path / "backbone", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_decoder_is_refused(tmp_path):
-    shutil.copytree(resolve_backbone("tiny"), tmp_path / "gpt2")
-    (tmp_path / "gpt2" / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
-    with pytest.raises(ValueError, match="'gpt2' is a decoder"):
-        init_checkpoint("cool", tmp_path / "gpt2", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -132,27 +117,91 @@ def test_a_decoder_is_refused(tmp_path):
         ("use_conv=false", False),
         ("conv_kernel_sizes=[2, 3]", [2, 3]),
         ("outlook_num_heads=null", None),
-        ("outlook_dropout=0.1", 0.1),
+        ("outlook_dropout=1e-1", 0.1),
         ("qa_loss=joint", "joint"),
+        ("use_conv", None),
+        ("=3", None),
+        ("conv_kernel_sizes=[3", None),
+        ("num_layers=3", None),
     ],
 )
-def test_fields_are_read_as_yaml(assignment, value):
-    assert parse_config_fields("cool", [assignment]) == {assignment.split("=")[0]: value}
+def test_fields_are_read_as_yaml_and_bad_ones_named(assignment, value):
+    name = assignment.split("=")[0]
+    if value is not None or assignment.endswith("null"):
+        assert parse_config_fields("cool", [assignment]) == {name: value}
+        return
+    with pytest.raises(ValueError, match=name or "=3"):
+        parse_config_fields("cool", [assignment])
+
+
+@pytest.fixture
+def init(hub, tmp_path, capsys):
+    """Runs `hf-localattn init cool BACKBONE OUT`; returns the exit code and the last line of an error."""
+
+    def run(backbone=NAME, *options):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        try:
+            code = main(["init", "cool", backbone, str(tmp_path / "out"), *options])
+        except SystemExit as ended:
+            code = ended.code
+            assert not (tmp_path / "out").exists()
+        return code, capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
+
+    return run
+
+
+def backbone_config(tmp_path):
+    return json.loads((tmp_path / "out" / "config.json").read_text())["backbone_config"]
+
+
+def test_a_backbone_from_the_hub_at_a_revision_and_then_from_the_cache(hub, init, tmp_path, monkeypatch):
+    repository = hub.add(NAME, tiny_backbone())
+    pinned, files = repository.names["main"], dict(repository.commits[repository.names["main"]])
+    later = json.loads(files["config.json"]) | {"hidden_dropout_prob": 0.25}
+    repository.commit("main", files | {"config.json": json.dumps(later).encode()}, "more dropout")
+    assert init(NAME, "--revision", pinned)[0] == 0
+    assert backbone_config(tmp_path)["hidden_dropout_prob"] == 0.0
+    assert init()[0] == 0
+    assert backbone_config(tmp_path)["hidden_dropout_prob"] == 0.25
+    assert backbone_config(tmp_path)["_name_or_path"] == NAME
+    asked = len(hub.requests)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert init()[0] == 0
+    assert len(hub.requests) == asked
+
+
+def test_a_private_backbone_needs_the_token(hub, init, tmp_path, monkeypatch, caplog):
+    hub.add(NAME, tiny_backbone(), private=True)
+    for stranger in ("", "hf_unknown", "hf_reader"):
+        monkeypatch.setenv("HF_TOKEN", stranger)
+        code, error = init()
+        assert code == 2
+        assert error.startswith(f"error: Cannot load the tokenizer '{NAME}'")
+        assert "run `hf auth login`" in error
+    monkeypatch.setenv("HF_TOKEN", "hf_writer")
+    assert init()[0] == 0
+    written = "".join(path.read_text() for path in (tmp_path / "out").glob("*.json"))
+    assert "hf_writer" not in written + caplog.text
 
 
 @pytest.mark.parametrize(
-    ("assignment", "message"),
+    "fault",
     [
-        ("use_conv", "'use_conv' is not of the form field=value"),
-        ("=3", "'=3' is not of the form"),
-        ("conv_kernel_sizes=[3", r"Cannot read the value of 'conv_kernel_sizes=\[3'"),
-        ("num_layers=3", "CoolConfig has no field 'num_layers'. Did you mean 'num_ffn_layers'"),
-        ("zzz=3", "CoolConfig has no field 'zzz'.$"),
+        *(Fault("GET|HEAD", trouble) for trouble in (401, 403, 404, 500, "break")),
+        Fault("GET .*model.safetensors", "break"),
     ],
+    ids=lambda fault: f"{fault.status} {fault.pattern[-11:]}",
 )
-def test_bad_fields_are_named(assignment, message):
-    with pytest.raises(ValueError, match=message):
-        parse_config_fields("cool", [assignment])
+def test_a_hub_in_trouble_is_told_and_works_again_afterwards(hub, init, fault):
+    hub.add(NAME, tiny_backbone())
+    hub.faults = [fault]
+    code, error = init()
+    assert code == 2
+    assert error.startswith("error: ")
+    assert f"'{NAME}'" in error
+    hub.faults = []
+    assert init()[0] == 0
+    assert init("somebody/nothing")[0] == 2
 
 
 def test_resolve_backbone():

@@ -7,35 +7,27 @@ import shutil
 
 import pytest
 import torch
-from huggingface_hub import ModelCard
+from huggingface_hub import ModelCard, constants
 
 from hf_localattn import SamRobertaModel
 from hf_localattn.hub import Score, TrainingRecord, init_checkpoint, push_checkpoint, write_card
-from hf_localattn.hub.eval_results import EVAL_RESULTS
+from hf_localattn.hub.model_card import EVAL_RESULTS
 from hf_localattn.resources import tiny_backbone
 from tests.hub.loopback import Fault, Repository
 
 NAME = "somebody/weighing"
+LEFT = (
+    *("training_args.bin", "checkpoint-3/optimizer.pt", "checkpoint-3/config.json", "_saving-x", "a.log", ".env"),
+    *("token", "search.db", "rows.jsonl", "eval_predictions.json", "trainer_state.json", "runs/events.out", "a.npy"),
+)
+"""What a training leaves in a folder."""
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A checkpoint folder with what a training leaves in it."""
     folder = init_checkpoint("sam-roberta", "tiny", tmp_path_factory.mktemp("sam") / "model", bilstm_hidden_size=8)
-    (folder / "checkpoint-3").mkdir()
-    (folder / "runs").mkdir()
-    for left in (
-        *("training_args.bin", "checkpoint-3/optimizer.pt", "checkpoint-3/config.json", "_saving-x", "a.log", ".env"),
-        *(
-            "token",
-            "search.db",
-            "rows.jsonl",
-            "eval_predictions.json",
-            "trainer_state.json",
-            "runs/events.out",
-            "a.npy",
-        ),
-    ):
+    for left in LEFT:
+        (folder / left).parent.mkdir(exist_ok=True)
         (folder / left).write_bytes(b"of this machine")
     return folder
 
@@ -49,45 +41,41 @@ def digests(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 
+def card_on(hub, name=NAME):
+    return hub.files(name)["README.md"].decode()
+
+
+def change(folder):
+    (folder / "config.json").write_text((folder / "config.json").read_text() + " ")
+
+
 def test_model_code_and_tokenizer_arrive_with_a_card_that_pins_them(hub, folder):
     commit = push_checkpoint(folder, NAME, license="apache-2.0")
     repository, files = hub.repositories[NAME], hub.files(NAME)
     assert repository.messages == ["initial commit", "Upload sam-roberta model", "Model card"]
     suffixes = (".json", ".py", ".safetensors", ".md")
-    expected = {path.name for path in folder.iterdir() if path.suffix in suffixes}
-    expected -= {"eval_predictions.json", "trainer_state.json"}
+    expected = {path.name for path in folder.iterdir() if path.suffix in suffixes} - {*LEFT}
     assert files.keys() - {".gitattributes"} == expected
     assert all(files[name] == (folder / name).read_bytes() for name in expected)
     assert "README.md" not in hub.files(NAME, commit.oid)
-    card = files["README.md"].decode()
-    assert card.count(f'"{NAME}", revision="{commit.oid}", trust_remote_code=True') == 2
-    assert "license: apache-2.0" in card
+    assert card_on(hub).count(f'"{NAME}", revision="{commit.oid}", trust_remote_code=True') == 2
+    assert "license: apache-2.0" in card_on(hub)
+    before = list(repository.commits)
+    assert push_checkpoint(folder, NAME).oid == commit.oid
+    assert list(repository.commits) == before
+    write_card(folder, license="mit")  # keeps where the model is
+    assert f'"{NAME}", revision="{commit.oid}"' in (folder / "README.md").read_text()
 
 
-def test_again_it_changes_nothing(hub, folder):
-    push_checkpoint(folder, NAME)
-    before = list(hub.repositories[NAME].commits)
-    push_checkpoint(folder, NAME)
-    assert list(hub.repositories[NAME].commits) == before
-
-
-def test_what_has_changed_is_added_and_pinned(hub, folder):
+def test_what_has_changed_is_added_and_pinned_and_scores_go_with_the_card(hub, folder):
     first = push_checkpoint(folder, NAME)
-    (folder / "training_record.json").write_text('{"task": "text-classification", "seed": 1}')
-    second = push_checkpoint(folder, NAME)
-    assert second.oid != first.oid
-    card = hub.files(NAME)["README.md"].decode()
-    assert second.oid in card
-    assert first.oid not in card
-    assert "| seed | 1 |" in card
-
-
-def test_scores_go_with_the_card_and_are_removed_with_them(hub, folder):
-    first = push_checkpoint(folder, NAME)
-    record = TrainingRecord(task="text-classification", dataset="nyu-mll/glue", dataset_config="cola")
+    record = TrainingRecord(task="text-classification", dataset="nyu-mll/glue", dataset_config="cola", seed=1)
     dataclasses.replace(record, scores=(Score("validation", "accuracy", 0.5),)).save(folder)
     second = push_checkpoint(folder, NAME)
     assert second.oid != first.oid
+    assert second.oid in card_on(hub)
+    assert first.oid not in card_on(hub)
+    assert "| seed | 1 |" in card_on(hub)
     assert hub.files(NAME)[EVAL_RESULTS] == (folder / EVAL_RESULTS).read_bytes()
     assert EVAL_RESULTS not in hub.files(NAME, second.oid)
     before = list(hub.repositories[NAME].commits)
@@ -100,62 +88,59 @@ def test_scores_go_with_the_card_and_are_removed_with_them(hub, folder):
 
 def test_a_card_that_did_not_arrive_does_with_the_next_attempt(hub, folder):
     push_checkpoint(folder, NAME)
-    (folder / "config.json").write_text((folder / "config.json").read_text() + " ")
+    change(folder)
     hub.faults = [Fault("validate-yaml", 500)]
     with pytest.raises(OSError, match="500"):
         push_checkpoint(folder, NAME)
     hub.faults = []
     changed = list(hub.repositories[NAME].commits)[-1]
     push_checkpoint(folder, NAME)
-    assert f'revision="{changed}"' in hub.files(NAME)["README.md"].decode()
+    assert f'revision="{changed}"' in card_on(hub)
 
 
-def test_a_branch_of_a_private_repository(hub, folder):
+def test_a_branch_of_a_private_repository_and_none_of_a_public_one(hub, folder):
     push_checkpoint(folder, NAME, private=True, branch="small")
     assert hub.repositories[NAME].private
     assert "model.safetensors" in hub.files(NAME, "small")
     assert "model.safetensors" not in hub.files(NAME, "main")
-
-
-def test_what_people_wrote_is_uploaded_as_it_is(hub, folder, caplog):
-    (folder / "README.md").write_text("---\nlicense: mit\n---\n\n# Mine\n")
-    push_checkpoint(folder, NAME)
-    assert hub.files(NAME)["README.md"] == (folder / "README.md").read_bytes()
-    assert "was not written by hf-localattn and is kept" in caplog.text
-
-
-def test_what_was_written_on_the_hub_stays(hub, folder):
-    push_checkpoint(folder, NAME, language="en")
-    repository = hub.repositories[NAME]
-    files = hub.files(NAME)
-    edited = (
-        files["README.md"].decode().replace("language: en", "language: en\nlicense: mit").rstrip() + "\n\n## Mine\n"
-    )
-    repository.commit("main", {**files, "README.md": edited.encode()}, "Update README.md")
-    (folder / "config.json").write_text((folder / "config.json").read_text() + " ")
-    commit = push_checkpoint(folder, NAME)
-    card = hub.files(NAME)["README.md"].decode()
-    assert "license: mit" in card
-    assert card.endswith("\n\n## Mine\n")
-    assert commit.oid in card
-
-
-def test_a_card_of_others_on_the_hub_stays(hub, folder, caplog):
     hub.repositories[NAME] = Repository(name=NAME)
-    hub.repositories[NAME].commit("main", {"README.md": b"# Theirs\n"}, "by hand")
-    push_checkpoint(folder, NAME)
-    assert hub.files(NAME)["README.md"] == b"# Theirs\n"
+    with pytest.raises(ValueError, match="is public"):
+        push_checkpoint(folder, NAME, private=True)
+    assert not hub.files(NAME)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "arrives"),
+    [
+        (b"---\nlicense: mit\n---\n\n# Mine\n", None, b"---\nlicense: mit\n---\n\n# Mine\n"),
+        (None, b"# Theirs\n", b"# Theirs\n"),
+        (None, b"---\nlicense: mit\n---\n", b"license: mit"),  # the site asked for these
+    ],
+    ids=["mine", "theirs", "metadata alone"],
+)
+def test_a_card_that_people_wrote_stays(here, there, arrives, hub, folder, caplog):
+    if here is not None:
+        (folder / "README.md").write_bytes(here)
+    if there is not None:
+        hub.repositories[NAME] = Repository(name=NAME)
+        hub.repositories[NAME].commit("main", {"README.md": there}, "by hand")
+    commit = push_checkpoint(folder, NAME)
     assert "model.safetensors" in hub.files(NAME)
-    assert f"The card of {NAME} was not written by hf-localattn and is kept" in caplog.text
+    card = hub.files(NAME)["README.md"]
+    assert arrives in card
+    is_kept = card == arrives
+    assert is_kept == ("is kept" in caplog.text) == (commit.oid.encode() not in card)
 
 
-def test_metadata_that_the_site_asked_for_go_into_the_card(hub, folder):
-    hub.repositories[NAME] = Repository(name=NAME)
-    hub.repositories[NAME].commit("main", {"README.md": b"---\nlicense: mit\n---\n"}, "initial commit")
+def test_what_was_added_on_the_hub_stays(hub, folder):
+    push_checkpoint(folder, NAME, language="en")
+    edited = card_on(hub).replace("language: en", "language: en\nlicense: mit").rstrip() + "\n\n## Mine\n"
+    hub.repositories[NAME].commit("main", {**hub.files(NAME), "README.md": edited.encode()}, "Update README.md")
+    change(folder)
     commit = push_checkpoint(folder, NAME)
-    card = hub.files(NAME)["README.md"].decode()
-    assert "license: mit" in card
-    assert commit.oid in card
+    assert "license: mit" in card_on(hub)
+    assert card_on(hub).endswith("\n\n## Mine\n")
+    assert commit.oid in card_on(hub)
 
 
 def test_old_weights_do_not_stay_beside_new_ones(hub, folder):
@@ -173,45 +158,23 @@ def test_old_weights_do_not_stay_beside_new_ones(hub, folder):
 
 def test_a_folder_that_went_to_several_places_is_pinned_to_each(hub, folder):
     first = push_checkpoint(folder, NAME)
-    second = push_checkpoint(folder, "somebody/other")
-    assert push_checkpoint(folder, NAME).oid == first.oid != second.oid
-    assert first.oid in hub.files(NAME)["README.md"].decode()
+    assert push_checkpoint(folder, "somebody/other").oid != first.oid
+    assert push_checkpoint(folder, NAME).oid == first.oid
     (folder / "training_record.json").write_text('{"task": "text-classification", "seed": 1}')
     on_branch = push_checkpoint(folder, NAME, branch="small")
     (folder / "training_record.json").unlink()
     assert on_branch.oid != first.oid
     assert push_checkpoint(folder, NAME).oid == first.oid
-    card = hub.files(NAME)["README.md"].decode()
-    assert first.oid in card
-    assert on_branch.oid not in card
-    before = list(hub.repositories[NAME].commits)
-    assert push_checkpoint(folder, NAME).oid == first.oid
-    assert list(hub.repositories[NAME].commits) == before
+    assert first.oid in card_on(hub)
+    assert on_branch.oid not in card_on(hub)
 
 
-def test_the_card_by_itself_keeps_where_the_model_is(hub, folder):
-    commit = push_checkpoint(folder, NAME)
-    write_card(folder, license="mit")
-    assert f'"{NAME}", revision="{commit.oid}"' in (folder / "README.md").read_text()
-
-
-def test_what_should_be_private_is_not_uploaded_to_a_public_repository(hub, folder):
-    hub.repositories[NAME] = Repository(name=NAME)
-    with pytest.raises(ValueError, match=f"{NAME} exists already and is public"):
-        push_checkpoint(folder, NAME, private=True)
-    assert not hub.files(NAME)
-
-
-def test_bad_metadata_are_named(hub, folder):
-    with pytest.raises(ValueError, match="license must not be empty"):
-        push_checkpoint(folder, NAME, license="")
-
-
-def test_a_parser_that_others_lack_is_warned_of(hub, folder, caplog):
+def test_bad_metadata_are_named_and_a_parser_that_others_lack(hub, folder, caplog):
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "parser": "/home/me/parser"}))
-    push_checkpoint(folder, NAME)
-    assert "parses with the pipeline in the folder /home/me/parser. Before sharing" in caplog.text
+    with pytest.raises(ValueError, match="license must not be empty"):
+        push_checkpoint(folder, NAME, license="")
+    assert "/home/me/parser" in caplog.text
 
 
 FAULTS = {
@@ -228,17 +191,14 @@ def test_a_failed_upload_says_why_and_is_completed_by_another(hub, folder, fault
     hub.faults, before = [fault], digests(folder)
     with pytest.raises(OSError, match=f"(?s)Cannot upload.*{word}.*hf-localattn push {folder} {NAME} --private"):
         push_checkpoint(folder, NAME, private=True, license="mit")
-    left = digests(folder)
-    assert {name: digest for name, digest in left.items() if name != "README.md"} == before
+    assert {name: digest for name, digest in digests(folder).items() if name != "README.md"} == before
     hub.faults = []
     commit = push_checkpoint(folder, NAME, private=True, license="mit")
     assert hub.files(NAME, commit.oid)["model.safetensors"] == (folder / "model.safetensors").read_bytes()
-    assert commit.oid.encode() in hub.files(NAME)["README.md"]
+    assert commit.oid in card_on(hub)
 
 
 def test_a_hub_that_is_down(hub, folder, monkeypatch):
-    from huggingface_hub import constants
-
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(OSError, match="Cannot upload"):
         push_checkpoint(folder, NAME)
@@ -249,31 +209,26 @@ def test_the_token_is_nowhere(hub, folder, monkeypatch, caplog, capfd):
     caplog.set_level(0)
     push_checkpoint(folder, NAME, token="hf_writer")
     hub.faults = [Fault("/commit/", 500)]
-    (folder / "config.json").write_text((folder / "config.json").read_text() + " ")
+    change(folder)
     with pytest.raises(OSError, match="500") as failure:
         push_checkpoint(folder, NAME, token="hf_writer")
     written = [path.read_bytes().decode(errors="ignore") for path in folder.rglob("*") if path.is_file()]
     assert not any("hf_writer" in text for text in [*written, str(failure.value), caplog.text, *capfd.readouterr()])
 
 
-def test_pickled_weights_are_refused(hub, folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(ValueError, match=r"weights in pytorch_model.bin. A .bin file is a pickle.*convert it"):
-        push_checkpoint(folder, NAME)
-    assert not hub.requests
-
-
 @pytest.mark.parametrize(
-    ("remove", "error", "message"),
-    [
-        ("model.safetensors", ValueError, "has no weights: there is no .safetensors file"),
-        ("config.json", FileNotFoundError, "is not a checkpoint folder: it has no config.json"),
-    ],
+    ("weights", "error", "word"),
+    [("pytorch_model.bin", ValueError, "pickle"), (None, ValueError, "safetensors"), ("x", OSError, "config.json")],
 )
-def test_what_is_no_checkpoint_is_refused(hub, folder, remove, error, message):
+def test_what_is_no_checkpoint_is_refused(hub, folder, weights, error, word):
     (folder / "training_args.bin").unlink()
-    (folder / remove).unlink()
-    with pytest.raises(error, match=message):
+    if weights is None:
+        (folder / "model.safetensors").unlink()
+    elif weights == "x":
+        (folder / "config.json").unlink()
+    else:
+        (folder / "model.safetensors").rename(folder / weights)
+    with pytest.raises(error, match=word):
         push_checkpoint(folder, NAME)
     assert not hub.requests
 
@@ -287,13 +242,8 @@ def test_base_model_and_its_languages_are_in_the_card(hub, tmp_path):
     model.save_pretrained(tmp_path / "model")
     SamRobertaModel.from_pretrained(tmp_path / "model").save_pretrained(tmp_path / "second")
     push_checkpoint(tmp_path / "second", NAME)
-    data = ModelCard(hub.files(NAME)["README.md"].decode()).data
+    data = ModelCard(card_on(hub)).data
     assert (data.base_model, data.language) == ("somebody/encoder", ["en", "de"])
-
-
-def test_a_folder_is_no_base_model(tmp_path):
-    shutil.copytree(tiny_backbone(), tmp_path / "private")
-    model = SamRobertaModel.from_backbone(tmp_path / "private")
-    model.save_pretrained(tmp_path / "model")
-    assert "private" not in (tmp_path / "model" / "config.json").read_text()
-    assert "base_model" not in write_card(tmp_path / "model").read_text()
+    SamRobertaModel.from_backbone(encoder).save_pretrained(tmp_path / "of a folder")
+    assert "base_model" not in write_card(tmp_path / "of a folder").read_text()
+    assert str(encoder) not in (tmp_path / "of a folder" / "config.json").read_text()

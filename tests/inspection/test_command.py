@@ -43,8 +43,14 @@ def test_json_holds_what_python_gives(folders, tmp_path, capsys):
     found = json.loads(target.read_text())
     expected = attention_map(*load(str(folders / "cool")), TEXT, kind="self", layers=[1])
     (one,) = found["maps"]
-    assert (one["model"], one["tokens"]) == ("cool", list(expected.tokens))
+    assert (one["model"], one["tokens"], one["layers"]) == ("cool", list(expected.tokens), [1])
     assert one["weights"] == pytest.approx(expected.weights, abs=1e-6)
+
+
+def test_settings_go_to_the_tokenizers_that_have_them(folders):
+    for name, words in (("sla", "whitespace"), ("cool", None)):
+        _, tokenizer = load(str(folders / name), settings=["words=whitespace"])
+        assert getattr(tokenizer, "words", None) == words
 
 
 @pytest.mark.parametrize(
@@ -65,40 +71,47 @@ def test_a_family_shows_what_it_is_about(folders, tmp_path, name, kind, argument
 def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     texts, target = tmp_path / "texts.txt", tmp_path / "out.png"
-    texts.write_text(f"{TEXT}\n\nWho grows roses?\n")
+    texts.write_text(f"{TEXT}\n\nWho grows roses?\nWho?\n")
     inspect(folders / "sla", "--file", texts, "-o", target)  # gates
     first = target.read_bytes()
     assert first.startswith(b"\x89PNG")
-    inspect(folders / "sam", "--file", texts, "--max-samples", 1, "-o", target)  # weights of tokens
+    inspect(folders / "sam", "--file", texts, "--max-samples", 2, "-o", target)  # weights of tokens
     assert target.read_bytes() != first
     assert capsys.readouterr().out.endswith("replacing the former file.\n")
-    inspect(folders / "cool", "--compare", folders / "sam", TEXT, "-o", tmp_path / "out.json")
+    inspect(folders / "cool", "--compare", folders / "sam", TEXT, "Who?", "-o", tmp_path / "out.json")
     found = json.loads((tmp_path / "out.json").read_text())["maps"]
-    assert [one["model"] for one in found] == ["cool", "sam"]
+    assert [(one["model"], one["tokens"][0]) for one in found] == [
+        *(("cool", "mira"), ("sam", "mira"), ("cool", "who"), ("sam", "who"))
+    ]
     assert all(one["title"].startswith("self-attention") for one in found)  # which is what both have
+    with pytest.raises(SystemExit):
+        inspect(folders / "cool", *["Who?"] * 7, "-o", target)
+    assert "7 maps" in capsys.readouterr().err
 
 
 def test_texts_of_a_table(folders, tmp_path):
     table = tmp_path / "texts.csv"
     table.write_text("review,label\nMira grows roses.,good\nWho?,bad\n")
     inspect(folders / "sam", "--file", table, "--text-column-names", "review", "-o", tmp_path / "out.html")
-    assert (tmp_path / "out.html").read_text().count("<section>") == 2
+    page = (tmp_path / "out.html").read_text()
+    assert page.count("<section>") == 2
+    assert page.count("<h2></h2>") == 2  # the model is in the title
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([TEXT], "'-o'"),
-        ([TEXT, "-o", "out.gif"], "-o out.gif: choose a file that ends in one of .png"),
-        (["-o", "out.json"], "Give either TEXT or --file"),
-        ([TEXT, TEXT, "--pair", TEXT, "-o", "out.json"], "--pair needs exactly one TEXT"),
-        ([TEXT, "--compare", "nowhere", "-o", "out.json"], "is the same checkpoint"),
-        ([TEXT, "--layers", "first", "-o", "out.json"], "--layers first: give numbers with commas"),
-        ([TEXT, "--layers", "1", "--kind", "gates", "-o", "out.json"], "--layers cannot be used with --kind gates"),
+        ([TEXT, "-o", "out.gif"], "-o out.gif"),
+        (["-o", "out.json"], "TEXT or --file"),
+        ([TEXT, TEXT, "--pair", TEXT, "-o", "out.json"], "--pair"),
+        ([TEXT, "--compare", "nowhere", "-o", "out.json"], "same checkpoint"),
+        ([TEXT, "--layers", "first", "-o", "out.json"], "--layers"),
+        ([TEXT, "--layers", "1", "--kind", "gates", "-o", "out.json"], "--layers"),
         ([TEXT, "-o", "."], "is a directory"),
         (["--file", "x.txt", "--max-samples", "0", "-o", "out.json"], "--max-samples"),
-        (["--file", "nowhere.txt", "-o", "out.json"], "nowhere.txt: no such file"),
-        ([TEXT, "-o", "out.json", "--config", "parsr=x"], "no tokenizer has this setting; choose one of cue_marker"),
+        (["--file", "nowhere.txt", "-o", "out.json"], "nowhere.txt"),
+        ([TEXT, "-o", "out.json", "--config", "parsr=x"], "choose one of cue_marker"),
         ([TEXT, "-o", "out.json"], "Cannot load the model 'nowhere'"),
     ],
 )
@@ -111,4 +124,4 @@ def test_a_picture_without_matplotlib_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(SystemExit):
         inspect("nowhere", TEXT, "-o", "out.png")
-    assert "-o out.png needs matplotlib: run `pip install 'hf_localattn[plot]'`" in capsys.readouterr().err
+    assert "hf_localattn[plot]" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from tests.models.ablations import choices
 from tests.qa_helpers import tiny_bert, word_pieces
 
 TOKENS = ("[CLS]", "the", "cat", "##s", "sat", "on", "the", "red", "mat", ".", "[SEP]")
+WINDOW = {"local_attention": "window", "window_size": 1}
 
 
 def mean_of(weights, layers=slice(None)):
@@ -23,8 +24,8 @@ def mean_of(weights, layers=slice(None)):
         ("stock", {}, "auto", "attentions"),
         ("cool", {}, "self", "attentions"),
         ("sam-roberta", {}, "auto", "attentions"),
-        ("sla-bert", {"local_attention": "window", "window_size": 1}, "auto", "attentions"),
-        ("sla-bert", {"local_attention": "window", "window_size": 1}, "local", "local_attentions"),
+        ("sla-bert", WINDOW, "auto", "attentions"),
+        ("sla-bert", WINDOW, "local", "local_attentions"),
     ],
 )
 def test_a_map_is_the_mean_of_layers_and_heads(name, fields, kind, output):
@@ -51,7 +52,7 @@ def test_outlook_weights_are_what_of_a_column_reaches_a_row():
 
 
 @pytest.mark.parametrize("special_tokens", [True, False])
-def test_every_token_looks_at_the_tokens_of_its_query(special_tokens):
+def test_every_token_looks_at_the_tokens_of_its_query(special_tokens, caplog):
     model, tokenizer = loaded("oa-xlnet", backbone="bert")
     text = "the [CUE] cats sat on the [CUE] red mat."
     found = attention_map(model, tokenizer, text, special_tokens=special_tokens)
@@ -63,6 +64,8 @@ def test_every_token_looks_at_the_tokens_of_its_query(special_tokens):
     weights = output_of(model, tokenizer, text).local_attentions
     assert found.weights == pytest.approx(mean_of(weights)[inner], abs=1e-6)
     assert found.weights.std() > 0.01
+    assert attention_map(model, tokenizer, "the [CUE] red mat.").weights == pytest.approx(1.0)
+    assert "all weights are 1" in caplog.text
 
 
 @pytest.mark.parametrize(("padding_side", "first"), [("right", "who"), ("left", "the")])
@@ -73,21 +76,13 @@ def test_the_query_of_a_question_answering_model_is_the_question(padding_side, f
     assert found.tokens[0] == first  # a tokenizer that pads on the left has the passage first, as in training
 
 
-def test_one_token_of_a_query_has_all_the_weight_and_that_is_said(caplog):
-    model, tokenizer = loaded("oa-xlnet", backbone="bert")
-    found = attention_map(model, tokenizer, "the [CUE] red mat.")
-    assert found.weights == pytest.approx(1.0)
-    assert "all weights are 1" in caplog.text
-
-
 def test_an_encoder_decoder_shows_its_encoder():
     model = CoolForConditionalGeneration.from_backbone(tiny_backbone(generates=True), attn_implementation="eager")
-    found = attention_map(model, word_pieces(), "the cat.", kind="self")
-    assert found.weights.shape == (3, 3)
+    assert attention_map(model, word_pieces(), "the cat.", kind="self").weights.shape == (3, 3)
     assert attention_map(model, word_pieces(), "the cat.").title.startswith("outlook attention")
 
 
-def test_the_model_stays_as_it_was():
+def test_the_model_stays_as_it_was_and_has_to_keep_its_attention():
     model = tiny_bert(word_pieces())
     model.set_attn_implementation("eager")
     model.bert.encoder.train()
@@ -95,19 +90,22 @@ def test_the_model_stays_as_it_was():
     attention_map(model, word_pieces(), TEXT)
     assert [module.training for module in model.modules()] == modes
     assert all(parameter.grad is None for parameter in model.parameters())
+    model.set_attn_implementation("sdpa")
+    with pytest.raises(ValueError, match="attn_implementation='sdpa'"):
+        attention_map(model, word_pieces(), TEXT)
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("stock", {"kind": "global"}, "`kind` is 'global'; choose one of 'auto', 'self', 'local'"),
-        ("stock", {"kind": "local"}, "no local attention between tokens with this configuration: use `kind='self'`"),
-        ("sam-roberta", {"kind": "local"}, "see `token_weights`"),
-        ("stock", {"layers": [3]}, r"`layers` is \[3\]; the model has 3 with this attention: choose from 0 to 2"),
-        ("stock", {"layers": []}, r"`layers` is \[\]"),
-        ("stock", {"text": "the cat " * 20}, "a text has 42 tokens, but the model takes at most 40"),
-        ("stock", {"text": " "}, "text 0 is ' '; give a text"),
-        ("oa-xlnet", {}, r"no query: put \[CUE\] before each word"),
+        ("stock", {"kind": "global"}, "'global'"),
+        ("stock", {"kind": "local"}, "`kind='self'`"),
+        ("sam-roberta", {"kind": "local"}, "`token_weights`"),
+        ("stock", {"layers": [3]}, r"\[3\].* 0 to 2"),
+        ("stock", {"layers": []}, r"\[\]"),
+        ("stock", {"text": "the cat " * 20}, "42 tokens.* 40"),
+        ("stock", {"text": " "}, "text 0"),
+        ("oa-xlnet", {}, r"\[CUE\]"),
     ],
 )
 def test_what_cannot_be_shown_is_said(name, settings, message):
@@ -116,22 +114,11 @@ def test_what_cannot_be_shown_is_said(name, settings, message):
         attention_map(model, tokenizer, **{"text": TEXT, **settings})
 
 
-def test_attention_that_is_not_kept_is_an_error():
-    model = tiny_bert(word_pieces())
-    model.set_attn_implementation("sdpa")
-    with pytest.raises(
-        ValueError, match="attn_implementation='sdpa', which returns no attention weights: load it with"
-    ):
-        attention_map(model, word_pieces(), TEXT)
-
-
 @pytest.mark.parametrize(
     "local_attention", [name for name in choices(CoolConfig, "local_attention") if name != "outlook"]
 )
 def test_what_cool_has_without_an_outlook_is_no_map(local_attention):
     model, tokenizer = loaded("cool", local_attention=local_attention)
-    with pytest.raises(
-        ValueError, match="no local attention between tokens with this configuration: use `kind='self'`"
-    ):
+    with pytest.raises(ValueError, match="`kind='self'`"):
         attention_map(model, tokenizer, TEXT, kind="local")
     assert attention_map(model, tokenizer, TEXT).title.startswith("self-attention")

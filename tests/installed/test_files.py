@@ -7,7 +7,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from hf_localattn import CoolConfig, CoolModel
-from tests.models.tiny import tiny_config, tiny_model
+from tests.models.tiny import tiny_model
 
 REFUSED = {
     "a list": [],
@@ -102,32 +102,3 @@ def test_trust_is_not_asked_for_by_a_file(checkpoint, monkeypatch):
     for auto_class in (AutoConfig, AutoModel):
         with pytest.raises(ValueError, match="`trust_remote_code=True`"):
             auto_class.from_pretrained(checkpoint)
-
-
-@pytest.mark.parametrize(
-    ("name", "field", "value"),
-    [
-        ("cool", "mode", "best"),
-        ("cool", "use_conv", 1),
-        ("cool", "conv_filters", 0),
-        ("cool", "conv_filters", True),
-        ("cool", "conv_kernel_sizes", ["3"]),
-        ("cool", "classifier_dropout", 1.0),
-        ("cool", "classifier_dropout", float("nan")),
-        ("cool", "initializer_range", float("inf")),
-        ("sam-roberta", "fam_threshold", 1.01),
-        ("sam-roberta", "tam_hidden_size", 2.0),
-        ("sla-bert", "local_attention", "syntactic"),
-        ("sla-bert", "syntax_threshold", -1),
-        ("sla-bert", "sla_layers", 3),
-        ("sla-bert", "sla_layers", [[0]]),
-    ],
-)
-def test_a_value_that_does_not_fit_its_annotation_is_named(name, field, value):
-    with pytest.raises(ValueError, match=f"`{field}` is "):
-        tiny_config(name, **{field: value})
-
-
-def test_a_learned_threshold_is_a_sigmoid():
-    with pytest.raises(ValueError, match="`fam_threshold` is 1"):
-        tiny_config("sam-roberta", fam_threshold=1, learn_fam_threshold=True)

@@ -33,61 +33,41 @@ SHARES = {
 }
 
 
-def random_characters(word, rng):
-    """The whole word, mostly, or one of its ends."""
-    cut = rng.randrange(1, len(word) + 1)
-    return rng.choice([word, word, word, word[:cut], word[-cut:]])
-
-
 def spoil(sentence, rng, rate):
     """Drop, add, split, join and change negations of a sentence at random."""
     first, tokens = sentence[0], sentence[0]["tokens"]
-    spots = range(len(tokens))
-    names = ("cue_text", "scope_text")
+    spots, names = range(len(tokens)), ("cue_text", "scope_text")
     negations = [{name: list(row[name]) for name in names} for row in sentence if any(row["cue_text"])]
 
-    def hit(share=1.0):
-        return rng.random() < rate * share
+    def toggle(texts, places):
+        for place in places:
+            word = tokens[place]
+            cut = rng.randrange(1, len(word) + 1)
+            # the whole word, mostly, or one of its ends
+            texts[place] = "" if texts[place] else rng.choice([word, word, word, word[:cut], word[-cut:]])
 
-    def toggle(texts, place):
-        texts[place] = "" if texts[place] else random_characters(tokens[place], rng)
+    def drop_punctuation(own):
+        toggle(own["scope_text"], [place for place in spots if not re.search(r"\w", first["pos"][place])])
 
-    negations = [own for own in negations if not hit(0.4)]
+    def split(own):
+        negations.append({name: list(texts) for name, texts in own.items()})
+        toggle(own["cue_text"], rng.choices(spots, k=1))
+
+    changes = [
+        lambda own: negations.remove(own),
+        lambda own: negations.append({"cue_text": [""] * len(tokens), "scope_text": list(own["scope_text"])}),
+        lambda own: toggle(own["cue_text"], rng.choices(spots, k=1)),
+        lambda own: toggle(own["scope_text"], rng.choices(spots, k=rng.randrange(1, 4))),
+        lambda own: own.update(scope_text=[""] * len(tokens)),
+        lambda own: own.update(scope_text=[text.rstrip(".") or text for text in own["scope_text"]]),
+        drop_punctuation,
+        split,
+        lambda own: rng.shuffle(negations),
+    ]
     for own in list(negations):
-        cue, scope = own["cue_text"], own["scope_text"]
-        places = [place for place in spots if cue[place]]
-        if hit(0.3):  # a cue with a gap
-            toggle(cue, rng.choice(spots))
-        if hit(0.3):
-            place = rng.choice(places)
-            cue[place] = random_characters(tokens[place], rng)
-        if len(places) > 1 and hit():
-            first = rng.choice(places)
-            negations.append({"cue_text": [cue[p] if p == first else "" for p in spots], "scope_text": list(scope)})
-            cue[first] = ""
-        if hit(0.2):
-            own["scope_text"] = scope = [""] * len(tokens)
-        if hit():
-            for place in rng.choices(spots, k=rng.randrange(1, 4)):
-                toggle(scope, place)
-        if hit():  # punctuation alone
-            for place in spots:
-                if not re.search(r"\w", first["pos"][place]) and rng.random() < 0.5:
-                    toggle(scope, place)
-        if hit(0.5):
-            own["scope_text"] = [text.rstrip(".") or text for text in scope]
-    while hit(0.2):
-        cue, scope = [""] * len(tokens), [""] * len(tokens)
-        for place in rng.choices(spots, k=rng.choice([1, 1, 2])):
-            cue[place] = random_characters(tokens[place], rng)
-        for place in rng.choices(spots, k=rng.randrange(len(tokens) + 1)):
-            scope[place] = tokens[place]
-        negations.append({"cue_text": cue, "scope_text": scope})
-    if len(negations) > 1 and hit(0.3):  # two become one
-        other = negations.pop()["cue_text"]
-        negations[0]["cue_text"] = [a or b for a, b in zip(negations[0]["cue_text"], other, strict=True)]
-    if hit():
-        rng.shuffle(negations)
+        for change in changes:
+            if rng.random() < rate / 3 and own in negations:
+                change(own)
     kept = [{**first, **own} for own in negations if any(own["cue_text"])]
     return kept or [{**first, "cue_text": [""] * len(tokens)}]
 
@@ -143,7 +123,7 @@ def test_all_measures_equal_those_of_the_program(tmp_path):
             same = {name: value for name, value in scores.items() if not name.endswith("_b_recall")}
             assert ours == same, f"{path}, trial {trial}"
             for measure, own in count_negations(*inputs)[0].items():
-                numbers = [own.gold, own.system, own.tp, own.fp, own.fn]
+                numbers = [own[name] for name in ("gold", "system", "tp", "fp", "fn")]
                 if measure == "scopes_no_cue_match":  # the program prints the hits of the line before
                     numbers[2] = counts["scopes_cue_match"][2]
                 assert numbers == counts[measure], f"{path}, trial {trial}, {measure}"

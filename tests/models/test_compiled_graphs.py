@@ -8,7 +8,6 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from hf_localattn.registry import FAMILIES
 from tests.models.tiny import TRACEABLE, adapted, tiny_model, token_ids
 
-FEW = [(2, 9), (3, 12), (4, 7)]
 MANY = [
     *((2, 9), (3, 12), (4, 7), (2, 16), (5, 11), (7, 30), (3, 5), (6, 21), (2, 3), (8, 33)),
     *((9, 14), (4, 28), (3, 19), (5, 35), (6, 8), (2, 24), (7, 13), (10, 17), (3, 39), (4, 6)),
@@ -53,18 +52,6 @@ def count_graphs(model, sizes, sides, backend="eager"):
                 if model.training:
                     states.sum().backward()
     return counter.frame_count
-
-
-@pytest.mark.slow(reason="tracing takes five seconds for a family; test_cool_convolution.py covers the fix")
-@pytest.mark.parametrize("name", FAMILIES)
-def test_training_compiles_at_most_the_graphs_of_a_bare_backbone(name):
-    model = small_model(name, **TRACEABLE.get(name, {})).train()
-    assert count_graphs(model, FEW, ["right", "left"]) <= ANY_SIZE
-
-
-@pytest.mark.slow(reason="tracing takes five seconds; test_every_size_and_padding has more sizes")
-def test_a_bilstm_splits_the_model_and_adds_no_graph_for_a_length():
-    assert count_graphs(small_model("sam-roberta").train(), FEW, ["right", "left"]) <= ANY_SIZE * BREAKS
 
 
 @pytest.mark.slow(reason="compiles twelve models, with all lengths and kinds of padding")

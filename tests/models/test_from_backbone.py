@@ -7,32 +7,29 @@ import pytest
 import torch
 from transformers import AutoTokenizer, pipeline
 
-from hf_localattn import CoolConfig, CoolForConditionalGeneration, CoolForSequenceClassification, SamRobertaModel
+from hf_localattn import CoolForConditionalGeneration, CoolForSequenceClassification, SamRobertaModel
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 from tests.script_helpers import ROOT
 
 LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
-LABEL_IDS = {"contradiction": 0, "neutral": 1, "entailment": 2}
 
 
 def weights(model):
     return model.backbone_model.state_dict()
 
 
-def test_the_tiny_backbones_have_names():
-    named, by_folder = (SamRobertaModel.from_backbone(name) for name in ("tiny", tiny_backbone()))
-    assert all(torch.equal(one, weights(named)[key]) for key, one in weights(by_folder).items())
+def test_backbones_have_names_folders_and_subfolders(tmp_path):
+    shutil.copytree(tiny_backbone(), tmp_path / "encoders" / "small")
+    expected = weights(SamRobertaModel.from_backbone(tiny_backbone()))
+    for model in (
+        SamRobertaModel.from_backbone("tiny"),
+        SamRobertaModel.from_backbone(tmp_path, subfolder="encoders/small"),
+    ):
+        assert all(torch.equal(one, weights(model)[key]) for key, one in expected.items())
     model = CoolForConditionalGeneration.from_backbone("tiny-bart", conv_filters=4)
     assert model.config.backbone_config.model_type == "bart"
     assert model.config.backbone_config._name_or_path == ""
-
-
-def test_a_backbone_in_a_subfolder(tmp_path):
-    shutil.copytree(tiny_backbone(), tmp_path / "encoders" / "small")
-    model = SamRobertaModel.from_backbone(tmp_path, subfolder="encoders/small")
-    expected = weights(SamRobertaModel.from_backbone(tiny_backbone()))
-    assert all(torch.equal(one, weights(model)[key]) for key, one in expected.items())
 
 
 def test_the_code_of_a_backbone_is_not_run_even_if_it_is_trusted(tmp_path, monkeypatch, caplog):
@@ -48,16 +45,6 @@ def test_the_code_of_a_backbone_is_not_run_even_if_it_is_trusted(tmp_path, monke
     for trusted in (True, False):
         with pytest.raises(ValueError, match=r"The code of a backbone is never run: choose a backbone whose arch"):
             SamRobertaModel.from_backbone(folder, trust_remote_code=trusted)
-
-
-@pytest.mark.parametrize("labels", [LABELS, {str(number): name for number, name in LABELS.items()}])
-def test_ids_of_labels_follow_from_their_names(labels, tmp_path):
-    assert CoolConfig(id2label=labels).label2id == LABEL_IDS
-    assert CoolConfig(id2label=labels, label2id={"no": 0, "may be": 1, "yes": 2}).label2id["yes"] == 2
-    model = CoolForSequenceClassification.from_backbone("tiny", num_labels=3)
-    model.config.id2label = dict(LABELS)  # with the default names in `label2id`
-    model.save_pretrained(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["label2id"] == LABEL_IDS
 
 
 def test_a_checkpoint_with_names_alone_serves_zero_shot_classification(tmp_path):

@@ -1,9 +1,11 @@
-"""The pipeline "negation": cues and scopes in raw text, and that it travels with every checkpoint."""
+"""The pipeline "negation": sentences, words, cues and scopes in raw text, and that it travels with checkpoints."""
 
 import json
 
 import pytest
 from datasets import Dataset
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import (
     AutoModelForTokenClassification,
     AutoTokenizer,
@@ -14,7 +16,8 @@ from transformers import (
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_localattn.hub.verify import verify_checkpoint
-from hf_localattn.models.negation_finder import CUE_LABELS, MARKER_ROOM, SCOPE_LABELS, NegationFinder
+from hf_localattn.models.negation_finder import CUE_LABELS, MARKER_ROOM, SCOPE_LABELS, NegationFinder, group_cues
+from hf_localattn.models.pipeline_negation import affix_offsets, split_sentences, split_words
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from hf_localattn.tasks.negation import add_cue_marker
@@ -32,88 +35,178 @@ def finder_of(model=MODEL, tokenizer=TOKENIZER, **settings):
     return pipeline("negation", model=model, tokenizer=tokenizer, device="cpu", **settings)
 
 
-def words(text, *parts):
-    """The spans of words in a text, in order."""
-    spans, end = [], 0
-    for part in parts:
-        start = text.index(part, end)
-        end = start + len(part)
-        spans.append({"text": part, "start": start, "end": end})
-    return spans
+# --- sentences and words
+
+
+def texts_of(offsets, text):
+    return [text[start:end] for start, end in offsets]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["He left.", "She stayed."],
+        ["Dr. Moran saw Mr. Holmes.", "No one else came."],
+        ["Was it you?", "No.", "It was J. Smith."],
+        ["He took no. 5 of No. 7 there.", "Then he left."],
+        ['"Not I!" he said.', '"You?"'],
+        ["The rate was 3.5 in the U.S. army."],
+        ["Fever: no\nCough: yes"],
+        [],
+    ],
+)
+def test_sentences(sentences):
+    for text in (" ".join(sentences), f" \n\t{'  '.join(sentences)}\n", "\n\n".join(sentences)):
+        assert texts_of(split_sentences(text), text) == sentences
+    assert texts_of(split_sentences("他不来。她来。"), "他不来。她来。") == ["他不来。", "她来。"]
+    lines = texts_of(split_sentences("Fever: no\nCough: yes\n", lines=True), "Fever: no\nCough: yes\n")
+    assert lines == ["Fever: no", "Cough: yes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("She didn't go.", "She did n't go ."),
+        ("He won\u2019t; I cannot, can't!", "He wo n\u2019t ; I can not , ca n't !"),
+        ("Mrs. Hudson's well-known no. 5", "Mrs. Hudson 's well-known no. 5"),
+        ("3.5mg at 2.5x", "3.5mg at 2.5x"),
+        ("at 3.5 mg, 1,000 times -- or ...", "at 3.5 mg , 1,000 times -- or ..."),
+        ("two o'clock (e.g. now)", "two o'clock ( e.g. now )"),
+        ("Ne\u0301e, cafe\u0301. \u0939\u093f\u0928!", "Ne\u0301e , cafe\u0301 . \u0939\u093f\u0928 !"),
+        ("I'll say they've gone", "I 'll say they 've gone"),
+    ],
+)
+def test_words(text, words):
+    assert texts_of(split_words(text), text) == words.split(" ")
+
+
+@given(st.text())
+def test_words_and_sentences_cover_all_but_white_space(text):
+    for offsets in (split_words(text), split_sentences(text), split_sentences(text, lines=True)):
+        end = 0
+        for start, stop in offsets:
+            assert start < stop
+            assert not text[end:start].strip()
+            end = stop
+        assert not text[end:].strip()
+
+
+# --- cues
+
+SHORT = {"s": "negation:single", "a": "negation:affix", "m": "negation:multi", "M": "speculation:multi", "-": "O"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "cues"),
+    [
+        ("---", ""),
+        ("s-s", "single 0, single 2"),
+        ("ss", "single 0, single 1"),
+        ("-a", "affix 1"),
+        ("mm-", "multi 0 1"),
+        ("m-m-m", "multi 0 2 4"),
+        ("mm-m-m", "multi 0 1, multi 3 5"),
+        ("-m-", "single 1"),
+        ("mMM", "single 0, speculation multi 1 2"),
+    ],
+)
+def test_labels_become_cues(labels, cues):
+    found = group_cues([SHORT[one] for one in labels])
+    written = (" ".join([one.kind, one.type, *map(str, one.words)]).removeprefix("negation ") for one in found)
+    assert ", ".join(written) == cues
+
+
+AFFIXES = "(in)frequent (Un)happy care(less)ness hope(less)ly (il)legal (non)-smoker (ir)regular (a)typical (never) ()"
+
+
+@pytest.mark.parametrize("marked", AFFIXES.split())
+def test_affixes(marked):
+    word, affix = marked.replace("(", "").replace(")", ""), marked[marked.index("(") + 1 : marked.index(")")]
+    start, end = affix_offsets(word)
+    assert word[start:end] == affix
+
+
+def test_names_of_labels():
+    assert CUE_LABELS[3:] == ("speculation:affix", "speculation:single", "speculation:multi")
+
+
+# --- the pipeline
+
+
+def notation(text, found):
+    """Return the text with [cues] and {scopes} of one finding."""
+    marks = []
+    for spans, (opening, closing) in ((found["cue"], "[]"), (found["scope"], "{}")):
+        assert all(text[span["start"] : span["end"]] == span["text"] for span in spans)
+        marks += [(span["start"], True, opening) for span in spans] + [(span["end"], False, closing) for span in spans]
+    for place, _, mark in sorted(marks, reverse=True):
+        text = text[:place] + mark + text[place:]
+    return text
+
+
+def found_in(text, *, model=MODEL, tokenizer=TOKENIZER, **settings):
+    return [(notation(text, one), one["kind"], one["type"]) for one in finder_of(model, tokenizer, **settings)(text)]
 
 
 def test_cues_scopes_and_offsets():
-    neither, impossible, may, no = finder_of()(TEXT)
-    assert neither["cue"] == words(TEXT, "neither", "nor")
-    assert (neither["kind"], neither["type"]) == ("negation", "multi")
-    assert neither["scope"] == words(TEXT, "spoke nor moved.")
-    assert neither["sentence"] == {"start": 0, "end": 27}
-    assert impossible["cue"] == words(TEXT, "im")
-    assert (impossible["type"], impossible["scope"]) == ("affix", words(TEXT, "!"))
-    assert (may["kind"], may["type"], may["cue"]) == ("speculation", "single", words(TEXT, "may"))
-    assert no["cue"] == words(TEXT, "not")
-    assert no["scope"] == words(TEXT, "know, I say.")
-    for one in (neither, impossible, may, no):
+    first, second, third = "He neither spoke nor moved.", "That is impossible!", "She may not know, I say."
+    assert f"{first} {second}\n\n{third}" == TEXT
+    assert found_in(TEXT) == [
+        (f"He [neither] {{spoke [nor] moved.}} {second}\n\n{third}", "negation", "multi"),
+        (f"{first} That is [im]possible{{!}}\n\n{third}", "negation", "affix"),
+        (f"{first} {second}\n\nShe [may] {{not know, I say.}}", "speculation", "single"),
+        (f"{first} {second}\n\nShe may [not] {{know, I say.}}", "negation", "single"),
+    ]
+    for one in finder_of()(TEXT):
         assert 0.5 < one["score"] <= 1
         assert 0.5 < one["scope_score"] <= 1
+    assert finder_of()(TEXT)[0]["sentence"] == {"start": 0, "end": 27}
+
+
+class AllButFirst(RuleModel):
+    """Marks all but the first word as scope, also before the cue."""
+
+    def forward(self, input_ids, **inputs):
+        output = super().forward(input_ids, **inputs)
+        if (input_ids == self.marker).any():
+            output.logits[:] = output.logits.new_tensor([0, 4, *[0] * 6])
+            output.logits[:, 1] = output.logits.new_tensor([4, *[0] * 7])
+        return output
 
 
 def test_scopes_have_gaps_and_the_rest_of_an_affix_word():
-    """The scope of a cue that is not in the first place, by a model that marks all but the first word."""
-
-    class AllButFirst(RuleModel):
-        def forward(self, input_ids, **inputs):
-            output = super().forward(input_ids, **inputs)
-            if (input_ids == self.marker).any():
-                output.logits[:] = output.logits.new_tensor([0, 4, *[0] * 6])
-                output.logits[:, 1] = output.logits.new_tensor([4, *[0] * 7])
-            return output
-
-    text = "He is unhappy , none"
-    unhappy, none = finder_of(AllButFirst(TOKENIZER))(text)
-    assert unhappy["cue"] == words(text, "un")
-    assert unhappy["scope"] == words(text, "is", "happy , none")
-    assert none["scope"] == words(text, "is unhappy , none")
+    found = found_in("He is unhappy , none", model=AllButFirst(TOKENIZER))
+    assert [one for one, *_ in found] == ["He {is} [un]{happy , none}", "He {is unhappy , [none]}"]
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
 def test_batches_change_nothing(padding_side, batch_size):
     texts = [TEXT, "", "No. He is not it, nor may he be.", " \n", "none", "Yes"]
-    finder = finder_of()
-    alone = [finder(text) for text in texts]
+    alone = [finder_of()(text) for text in texts]
     assert [len(found) for found in alone] == [4, 0, 4, 0, 1, 0]
     tokenizer = tokenizer_of_words(padding_side)
     model = RuleModel(tokenizer)
-    assert finder_of(model, tokenizer)(texts, batch_size=batch_size) == alone
+    finder, rows = finder_of(model, tokenizer), Dataset.from_dict({"text": texts})
+    for some in (texts, tuple(texts), iter(texts), map(str, texts), rows["text"], KeyDataset(rows, "text")):
+        assert list(finder(some, batch_size=batch_size)) == alone
     assert max(model.batches) <= batch_size
-    assert list(finder_of(model, tokenizer)((text for text in texts), batch_size=batch_size)) == alone
     assert finder([]) == []
-    for given in (tuple(texts), iter(texts), map(str, texts), Dataset.from_dict({"text": texts})["text"]):
-        assert list(finder_of(model, tokenizer)(given, batch_size=batch_size)) == alone
-    rows = KeyDataset(Dataset.from_dict({"text": texts}), "text")
-    assert list(finder_of(model, tokenizer)(rows, batch_size=batch_size)) == alone
 
 
 def test_ten_thousand_texts_are_read_one_by_one():
     read = []
-
-    def texts():
-        for number in range(10_000):
-            read.append(number)
-            yield "Not one."
-
-    results = finder_of()(texts(), batch_size=4)
+    results = finder_of()((read.append(number) or "Not one." for number in range(10_000)), batch_size=4)
     assert len(next(iter(results))) == 1
     assert len(read) < 20
 
 
 MARKED = {
-    "He did [CUE] not go .": [(("not", "single"), "go .")],
-    "[CUE]never was he here": [(("never", "single"), "was he here")],
-    "it may be [CUE] neither old [CUE] nor new .": [(("neither nor", "multi"), "old nor new .")],
-    "An [CUE:affix] unhappy man": [(("un", "affix"), "man")],
-    "It is old. He may [CUE] not go.": [(("not", "single"), "go.")],
+    "He did [CUE] not go .": [("not", "single", "go .")],
+    "[CUE]never was he here": [("never", "single", "was he here")],
+    "it may be [CUE] neither old [CUE] nor new .": [("neither nor", "multi", "old nor new .")],
+    "An [CUE:affix] unhappy man": [("un", "affix", "man")],
+    "It is old. He may [CUE] not go.": [("not", "single", "go.")],
     "he left [CUE]": [],
 }
 
@@ -121,12 +214,12 @@ MARKED = {
 @pytest.mark.parametrize(("text", "expected"), MARKED.items(), ids=MARKED)
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_the_scope_of_a_marked_cue(text, expected, batch_size):
-    def one_by_one(spans):
+    def written(spans):
         assert all(text[span["start"] : span["end"]] == span["text"] for span in spans)
         return " ".join(span["text"] for span in spans).replace("[CUE] ", "")
 
     found = finder_of()([text, TEXT], batch_size=batch_size)[0]
-    assert [((one_by_one(one["cue"]), one["type"]), one_by_one(one["scope"])) for one in found] == expected
+    assert [(written(one["cue"]), one["type"], written(one["scope"])) for one in found] == expected
     assert all(one["kind"] == "negation" and one["score"] == 1 for one in found)
 
 
@@ -134,49 +227,43 @@ def test_a_long_sentence_is_cut_after_punctuation():
     tokenizer = tokenizer_of_words()
     model = RuleModel(tokenizer, positions=20)
     text = "one two three four , five six not seven , eight nine ten eleven twelve not last ."
-    finder = NegationFinder(model, tokenizer)
-    pieces = finder.pieces(text.split())
+    pieces = NegationFinder(model, tokenizer).pieces(text.split())
     assert [len(piece) for piece in pieces] == [10, 8]
     assert all(len(piece) <= 20 - 2 - MARKER_ROOM for piece in pieces)
-    first, second = finder_of(model, tokenizer)(text)
-    assert first["scope"] == words(text, "seven ,")
-    assert second["cue"] == [{"text": "not", "start": 71, "end": 74}]
-    assert second["scope"] == words(text, "last .")
-    assert second["sentence"] == {"start": 0, "end": len(text)}
+    assert [one for one, *_ in found_in(text, model=model, tokenizer=tokenizer)] == [
+        text.replace("not seven ,", "[not] {seven ,}"),
+        text.replace("not last .", "[not] {last .}"),
+    ]
+    assert finder_of(model, tokenizer)(text)[1]["sentence"] == {"start": 0, "end": len(text)}
 
 
 def test_lines_are_sentences_if_it_is_asked_for():
     text = "Fever: no\nCough: yes"
-    assert finder_of()(text)[0]["scope"] == words(text, "Cough: yes")
-    assert finder_of(split_lines=True)(text)[0]["scope"] == []
+    assert found_in(text)[0][0] == "Fever: [no]\n{Cough: yes}"
+    assert found_in(text, split_lines=True)[0][0] == "Fever: [no]\nCough: yes"
+
+
+def labeled(*names):
+    config = BertConfig(vocab_size=8, hidden_size=4, num_attention_heads=1, id2label=dict(enumerate(names)))
+    return BertForTokenClassification(config)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("run", "error", "message"),
     [
-        (None, "The input is None; give a text"),
-        ([3], "The input is 3; it must be a text"),
-        ({"text": "a"}, "give a text, a list of texts or an iterator"),
+        (lambda: finder_of()(None), ValueError, "None"),
+        (lambda: finder_of()([3]), ValueError, "3.* text"),
+        (lambda: finder_of()({"text": "a"}), ValueError, "list of texts"),
+        (lambda: finder_of()("No.", split_words=True), TypeError, "split_words"),
+        (lambda: finder_of(labeled("O", "B")), ValueError, "labels are O, B"),
+        (lambda: finder_of(labeled(*SCOPE_LABELS))("He did not go."), ValueError, r"no cues.*\[CUE\]"),
+        (lambda: finder_of(MODEL, AutoTokenizer.from_pretrained(tiny_backbone())), ValueError, "cue markers"),
     ],
+    ids=["none", "number", "dict", "setting", "other labels", "no labels of cues", "other tokenizer"],
 )
-def test_inputs_that_are_no_raw_text(text, message):
-    with pytest.raises(ValueError, match=message):
-        finder_of()(text)
-
-
-def test_models_and_tokenizers_for_other_tasks():
-    def labeled(*names):
-        config = BertConfig(vocab_size=8, hidden_size=4, num_attention_heads=1, id2label=dict(enumerate(names)))
-        return BertForTokenClassification(config)
-
-    with pytest.raises(ValueError, match=r"does not predict scopes: its labels are O, B\. Train it with"):
-        finder_of(labeled("O", "B"))
-    with pytest.raises(ValueError, match=r"finds no cues: mark the cue in the text with \[CUE\]"):
-        finder_of(labeled(*SCOPE_LABELS))("He did not go.")
-    with pytest.raises(ValueError, match="no fast tokenizer with cue markers"):
-        finder_of(MODEL, AutoTokenizer.from_pretrained(tiny_backbone()))
-    with pytest.raises(TypeError, match="split_words"):
-        finder_of()("No.", split_words=True)
+def test_what_cannot_be_searched_is_refused(run, error, message):
+    with pytest.raises(error, match=message):
+        run()
 
 
 IN_ANOTHER_PROCESS = """
@@ -210,10 +297,8 @@ def test_a_model_finds_negations_with_and_without_the_package(names, tmp_path, m
     done = run_fresh(IN_ANOTHER_PROCESS, tmp_path, tmp_path / "site", TEXT, *expected)
     found = [json.loads(line.removeprefix("found: ")) for line in done.stdout.splitlines() if line.startswith("found")]
     assert len(found) == len(names), done.stderr
-    for one, other in zip(found, expected.values(), strict=True):
-        assert [[negation["cue"] for negation in text] for text in one] == [
-            [negation["cue"] for negation in text] for text in other
-        ]
+    cues = lambda texts: [[negation["cue"] for negation in text] for text in texts]  # noqa: E731
+    assert list(map(cues, found)) == list(map(cues, expected.values()))
     assert any(text for one in found for text in one)
 
 

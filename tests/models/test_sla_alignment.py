@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hf_localattn.models.sla_alignment import Words, align, checked_heads
 from hf_localattn.models.sla_parser import whitespace_words
+from tests.reference import sla as reference
 
 
 def spans(cuts):
@@ -96,41 +97,23 @@ def test_equals_the_loop_over_characters(segments, left):
             expected[place] = (word + shift, head + begin) if word != -1 else (-1, -1)
         shift += len(segment[1])
     assert list(zip(word_index, dep_heads, strict=True)) == expected
+    assert reference.is_structure(word_index, dep_heads)
 
 
-@settings(max_examples=300, deadline=None)
-@given(texts())
-def test_heads_are_first_tokens_and_end_at_a_root(segment):
-    (word_index, dep_heads), _ = aligned([segment])
-    first = {word: word_index.index(word) for word in word_index if word != -1}
-    of_word = {}
-    for word, head in zip(word_index, dep_heads, strict=True):
-        assert (word == -1) == (head == -1)
-        if word != -1:
-            assert first[word_index[head]] == head
-            assert of_word.setdefault(word, head) == head
-    for place in first.values():
-        for _ in first:
-            place = dep_heads[place]
-        assert dep_heads[place] == place
-
-
-def test_words_under_one_token_become_one():
-    """In `I cannot go`, merging `can` and `not` leaves no gap in the indices: `go` is the next word."""
-    words = Words(4, [3, 3, 3, 3], [0, 2, 5, 9], [1, 5, 8, 11])
-    assert align([0, 0, 0], [(0, 1), (2, 8), (9, 11)], None, [words]) == ([0, 1, 2], [2, 2, 2])
-
-
-def test_the_merged_take_the_head_that_closes_no_cycle():
-    """The head of `not` is `go`, and that of `go` is `can`: with the head of `not` there would be a cycle."""
-    words = Words(3, [0, 2, 0], [0, 3, 7], [3, 6, 9])
-    assert align([0, 0], [(0, 6), (7, 9)], None, [words]) == ([0, 1], [0, 0])
-
-
-def test_a_cut_word_is_not_taken_for_a_covered_one():
-    """The token reaches into the second word, whose last letter was truncated with its token."""
-    words = Words(3, [2, 1, 2], [0, 3, 5], [3, 5, 7])
-    assert align([0, 0], [(0, 4), (5, 7)], None, [words]) == ([0, 2], [1, 1])
+@pytest.mark.parametrize(
+    ("heads", "starts", "ends", "offsets", "expected"),
+    [
+        # In `I cannot go`, merging `can` and `not` leaves no gap in the indices: `go` is the next word.
+        ([3, 3, 3, 3], [0, 2, 5, 9], [1, 5, 8, 11], [(0, 1), (2, 8), (9, 11)], ([0, 1, 2], [2, 2, 2])),
+        # The head of `not` is `go`, and that of `go` is `can`: with the head of `not` there would be a cycle.
+        ([0, 2, 0], [0, 3, 7], [3, 6, 9], [(0, 6), (7, 9)], ([0, 1], [0, 0])),
+        # The token reaches into the second word, whose last letter was truncated with its token: it is not covered.
+        ([2, 1, 2], [0, 3, 5], [3, 5, 7], [(0, 4), (5, 7)], ([0, 2], [1, 1])),
+    ],
+    ids=["merged", "no cycle", "cut"],
+)
+def test_words_under_one_token(heads, starts, ends, offsets, expected):
+    assert align([0] * len(offsets), offsets, None, [Words(len(heads), heads, starts, ends)]) == expected
 
 
 def test_given_words_keep_their_numbers():
@@ -161,10 +144,10 @@ def test_forests_are_accepted(heads):
 @pytest.mark.parametrize(
     ("heads", "words", "text"),
     [
-        ([0], ["a", "b"], "row 7 has 2 words but 1 heads"),
-        ([0, 2], ["a", "b"], r"row 7, word 1 \('b'\): the head 2 is not one of its 2 words.*CoNLL-U"),
+        ([0], ["a", "b"], "row 7 .* 1 heads"),
+        ([0, 2], ["a", "b"], r"row 7, word 1 \('b'\): the head 2"),
         ([-1, 0], ["a", "b"], r"row 7, word 0 \('a'\): the head -1"),
-        ([1, 2, 1], ["a", "b", "c"], r"row 7, word 0 \('a'\): its heads lead into a cycle"),
+        ([1, 2, 1], ["a", "b", "c"], r"row 7, word 0 \('a'\).* cycle"),
     ],
 )
 def test_what_is_no_forest_is_refused(heads, words, text):

@@ -1,15 +1,21 @@
-"""Conversion of spaCy's parses, choice of its components, and errors if it cannot parse."""
+"""Parsing with spaCy: words, heads, components, errors; and that a checkpoint cannot choose code as its parser."""
 
+import json
 import sys
 
 import pytest
 import spacy
+from transformers import AutoTokenizer
 
+from hf_localattn import SlaBertTokenizer
+from hf_localattn.hub import init_checkpoint
 from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import ParseCache, load_pipeline, parse
-from scripts.tiny_parser import SENTENCES
-from tests.parsers import tiny_parser
+from hf_localattn.resources import tiny_backbone
+from tests.fresh_process import run_fresh
+from tests.parsers import install_distribution, install_pipeline, tiny_parser
+from tests.tiny_parser import SENTENCES
 
 CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 
@@ -19,6 +25,10 @@ def _nothing_parsed(monkeypatch):
     monkeypatch.setattr(sla_parser, "_cache", ParseCache())
 
 
+def split(text, words):
+    return [text[start:end] for start, end in zip(words.starts, words.ends, strict=True)]
+
+
 @pytest.mark.parametrize("language", SENTENCES)
 def test_parses_what_the_parser_has_learnt(language):
     """Texts and lists of words get the same heads, but only texts have offsets."""
@@ -26,17 +36,15 @@ def test_parses_what_the_parser_has_learnt(language):
         (given,) = parse([tuple(sentence.split())], tiny_parser(language))
         assert (given.number, list(given.heads), given.starts) == (len(heads), heads, None)
         (text,) = parse([sentence], tiny_parser(language), "whitespace")
-        assert list(text.heads) == heads
-        assert [sentence[a:b] for a, b in zip(text.starts, text.ends, strict=True)] == sentence.split()
+        assert (list(text.heads), split(sentence, text)) == (heads, sentence.split())
 
 
 def test_white_space_is_no_word():
     """spaCy has tokens of white space, which have heads and dependents."""
-    (plain,) = parse([CAT], tiny_parser())
-    for text in (f" {CAT}", f"{CAT}\n\n", "The  cat \n sleeps."):
+    for text in (CAT, f" {CAT}", f"{CAT}\n\n", "The  cat \n sleeps."):
         (parsed,) = parse([text], tiny_parser())
-        assert [text[a:b] for a, b in zip(parsed.starts, parsed.ends, strict=True)] == ["The", "cat", "sleeps", "."]
-        assert len(parsed.heads) == plain.number
+        assert split(text, parsed) == ["The", "cat", "sleeps", "."]
+        assert len(parsed.heads) == 4
 
 
 def test_what_hangs_on_white_space_hangs_on_its_head():
@@ -46,6 +54,7 @@ def test_what_hangs_on_white_space_hangs_on_its_head():
 
 
 def test_the_cache_forgets_the_oldest_parses(monkeypatch):
+    expected = parse([CAT, DOG], tiny_parser())
     monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", 10)
     cache = ParseCache()
     for name in "abcd":
@@ -53,36 +62,36 @@ def test_the_cache_forgets_the_oldest_parses(monkeypatch):
     assert (list(cache), cache.size) == (["b", "c", "d"], 9)
     cache.put("long", Words(30))
     assert (list(cache), cache.size) == ([], 0)
-
-
-def test_a_text_larger_than_the_cache_is_parsed(monkeypatch):
-    expected = parse([CAT, DOG], tiny_parser())
     monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", 3)
     monkeypatch.setattr(sla_parser, "_cache", ParseCache())
-    assert parse([CAT, DOG], tiny_parser()) == expected
+    assert parse([CAT, DOG], tiny_parser()) == expected, "texts larger than the cache"
 
 
-def test_only_what_the_parser_needs_is_kept():
-    assert spacy.load(tiny_parser()).pipe_names == ["tok2vec", "tagger", "ner", "parser", "doc_cleaner"]
-    assert load_pipeline(tiny_parser()).pipe_names == ["tok2vec", "parser"]
+# --- components
 
 
-def test_what_sets_sentences_before_the_parser_is_kept(tmp_path):
+def saved(pipeline, folder):
+    pipeline.to_disk(folder)
+    return str(folder)
+
+
+def test_only_what_the_parser_needs_is_kept(tmp_path):
     pipeline = spacy.load(tiny_parser())
-    pipeline.add_pipe("sentencizer", first=True)
-    pipeline.to_disk(tmp_path / "pipeline")
-    assert load_pipeline(str(tmp_path / "pipeline")).pipe_names == ["sentencizer", "tok2vec", "parser"]
+    assert pipeline.pipe_names == ["tok2vec", "tagger", "ner", "parser", "doc_cleaner"]
+    assert load_pipeline(tiny_parser()).pipe_names == ["tok2vec", "parser"]
+    pipeline.add_pipe("sentencizer", first=True)  # sets sentences before the parser
+    assert load_pipeline(saved(pipeline, tmp_path / "a")).pipe_names == ["sentencizer", "tok2vec", "parser"]
 
 
 @pytest.mark.parametrize(("reads", "kept"), [("TAG", ["tok2vec", "tagger", "parser"]), ("SHAPE", ["parser"])])
 def test_a_parser_with_an_embedding_of_its_own_keeps_what_that_reads(tmp_path, reads, kept):
     pipeline = spacy.load(tiny_parser())
-    attributes = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM", reads], "rows": [9, 9]}
-    encoder = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 8, "depth": 1, "window_size": 1}
+    embed = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM", reads], "rows": [9, 9]}
+    encode = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 8, "depth": 1, "window_size": 1}
     tok2vec = {
         "@architectures": "spacy.Tok2Vec.v2",
-        "embed": {**attributes, "include_static_vectors": False},
-        "encode": {**encoder, "maxout_pieces": 2},
+        "embed": {**embed, "include_static_vectors": False},
+        "encode": {**encode, "maxout_pieces": 2},
     }
     model = {"@architectures": "spacy.TransitionBasedParser.v2", "state_type": "parser", "extra_state_tokens": False}
     pipeline.remove_pipe("parser")
@@ -90,40 +99,152 @@ def test_a_parser_with_an_embedding_of_its_own_keeps_what_that_reads(tmp_path, r
     parser = pipeline.add_pipe("parser", config={"model": {**model, **sizes, "tok2vec": tok2vec}}, after="tagger")
     parser.add_label("dep")
     parser.model.initialize()
-    pipeline.to_disk(tmp_path / "pipeline")
-    assert load_pipeline(str(tmp_path / "pipeline")).pipe_names == kept
+    assert load_pipeline(saved(pipeline, tmp_path / "own")).pipe_names == kept
 
 
-def test_spacy_missing(monkeypatch):
+# --- what cannot be parsed
+
+
+def test_what_is_missing_is_named(monkeypatch, tmp_path):
+    with pytest.raises(OSError, match="python -m spacy download xx_not_there"):
+        parse([CAT], "xx_not_there")
+    blank = spacy.blank("en")
+    blank.add_pipe("sentencizer")
+    with pytest.raises(ValueError, match=r"no dependency parser .*sentencizer"):
+        parse([CAT], saved(blank, tmp_path / "blank"))
     monkeypatch.setattr(sla_parser, "_pipelines", {})
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(ImportError, match="pip install spacy"):
         parse([CAT], tiny_parser())
 
 
-def test_pipeline_missing():
-    with pytest.raises(OSError, match=r"'xx_not_there'.*python -m spacy download xx_not_there.*folder"):
-        parse([CAT], "xx_not_there")
-
-
-def test_pipeline_without_a_parser(tmp_path):
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    pipeline.to_disk(tmp_path / "blank")
-    with pytest.raises(ValueError, match=r"blank' has no dependency parser \(its components: sentencizer\)"):
-        parse([CAT], str(tmp_path / "blank"))
-
-
-@pytest.mark.parametrize("words", ["parser", "whitespace"])
-@pytest.mark.parametrize("text", [DOG, tuple(DOG.split())], ids=["text", "words"])
-def test_too_long_a_text(monkeypatch, text, words):
-    monkeypatch.setattr(load_pipeline(tiny_parser()), "max_length", 20)
-    with pytest.raises(ValueError, match=r"characters \('A small dog.*too long.*Split the text"):
-        parse([text], tiny_parser(), words)
-
-
 def test_a_pipeline_that_changes_the_text(monkeypatch):
     pipeline = load_pipeline(tiny_parser())
     monkeypatch.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
-    with pytest.raises(ValueError, match=r"changes the text.*words='whitespace'"):
+    with pytest.raises(ValueError, match="words='whitespace'"):
         parse([CAT], tiny_parser())
+
+
+# --- trust
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Return a folder on the import path, to install packages into."""
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    return tmp_path / "site"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return init_checkpoint("sla-bert", "tiny", tmp_path_factory.mktemp("sla") / "sla", parser=tiny_parser())
+
+
+@pytest.fixture
+def checkpoint(made, tmp_path):
+    """Return a function that writes a checkpoint with given tokenizer settings and returns its folder."""
+
+    def write(**settings):
+        folder = tmp_path / "checkpoint"
+        SlaBertTokenizer.from_pretrained(made).save_pretrained(folder)
+        (folder / "config.json").write_text((made / "config.json").read_text())
+        change(folder, **settings)
+        return folder
+
+    return write
+
+
+def change(folder, **settings):
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def saved_version(folder):
+    return json.loads((folder / "tokenizer_config.json").read_text())["parser_version"]
+
+
+NO_NAME = ["PATH", "./here", "../x", "blank:en", "en core", "a.b", "C:\\x", "~/parser", "a\nb", ""]
+
+
+@pytest.mark.parametrize("parser", NO_NAME, ids=ascii)
+def test_a_folder_is_loaded_only_if_the_caller_names_it(parser, checkpoint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = checkpoint(parser=tiny_parser() if parser == "PATH" else parser, parser_named_by_checkpoint=False)
+    given = AutoTokenizer.from_pretrained(folder, parser=tiny_parser())
+    given.save_pretrained(tmp_path / "saved")
+    wrapped = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(folder))
+    for tokenizer in (AutoTokenizer.from_pretrained(folder), wrapped, AutoTokenizer.from_pretrained("saved")):
+        with pytest.raises(ValueError, match="not the name of an installed"):
+            tokenizer(CAT)
+    for tokenizer in (given, SlaBertTokenizer.from_backbone(given)):
+        assert "dep_heads" in tokenizer(CAT)
+
+
+def test_what_declares_no_pipeline_is_neither_imported_nor_opened(checkpoint, site, tmp_path, monkeypatch):
+    """spaCy imports any installed distribution by its name, or opens the folder of this name."""
+    monkeypatch.chdir(tmp_path)
+    install_distribution(site, "unrelated_module", "raise SystemExit('this module was imported')")
+    (tmp_path / "some_parser").symlink_to(tiny_parser())
+    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path / "backbone")
+    change(tmp_path / "backbone", parser="unrelated_module")  # transformers hands on entries that it does not know
+    by_backbone = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained("backbone"))
+    named = [AutoTokenizer.from_pretrained(checkpoint(parser=one)) for one in ("unrelated_module", "some_parser")]
+    for tokenizer in (by_backbone, *named):
+        with pytest.raises(OSError, match=r"no installed distribution declares.*parser=NAME_OR_FOLDER"):
+            tokenizer(CAT)
+    assert "unrelated_module" not in sys.modules
+    assert AutoTokenizer.from_pretrained(tmp_path / "checkpoint", parser="some_parser")(CAT)
+
+
+@pytest.mark.parametrize("parser", [3, ["en"], {"a": 1}, True], ids=str)
+def test_a_parser_that_is_no_name_is_refused_at_once(parser, checkpoint):
+    with pytest.raises(ValueError, match="`parser` is"):
+        AutoTokenizer.from_pretrained(checkpoint(parser=parser))
+
+
+def test_an_installed_pipeline_is_loaded_and_a_broken_one_named(checkpoint, site):
+    install_pipeline(site, "en_tiny_declared", tiny_parser())
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint(parser="en_tiny_declared"))
+    given = AutoTokenizer.from_pretrained(tokenizer.name_or_path, parser=tiny_parser())
+    assert tokenizer(CAT)["dep_heads"] == given(CAT)["dep_heads"]
+    for code in ("import no_such_module", ""):
+        name = f"en_broken_{len(code)}"
+        install_distribution(site, name, code, entry_points=f"[spacy_models]\n{name} = {name}\n")
+        with pytest.raises(OSError, match=f"'{name}' is broken"):
+            AutoTokenizer.from_pretrained(checkpoint(parser=name))(CAT)
+
+
+def test_code_of_the_checkpoint_may_load_its_folder(made, tmp_path):
+    """With `trust_remote_code=True` the code may load anything anyway, so it may load its parser, too."""
+    program = (
+        "from transformers import AutoTokenizer; import sys\n"
+        "tokenizer = AutoTokenizer.from_pretrained(sys.argv[1], trust_remote_code=True)\n"
+        f"print(tokenizer({CAT!r})['dep_heads'])"
+    )
+    done = run_fresh(program, tmp_path, made)
+    expected = AutoTokenizer.from_pretrained(made, parser=tiny_parser())(CAT)["dep_heads"]
+    assert done.stdout.strip() == str(expected), done.stderr
+
+
+def test_the_version_is_saved_and_compared(checkpoint, site, tmp_path, caplog):
+    install_pipeline(site, "en_tiny_versioned", tiny_parser(), version="2.1")
+    stock = AutoTokenizer.from_pretrained(tiny_backbone())
+    SlaBertTokenizer.from_backbone(stock, parser="en_tiny_versioned").save_pretrained(tmp_path / "first")
+    assert saved_version(tmp_path / "first") == "2.1"
+    SlaBertTokenizer.from_pretrained(tmp_path / "first")
+    assert not caplog.records
+
+    install_pipeline(site, "en_tiny_versioned", tiny_parser(), version="2.2")
+    again = SlaBertTokenizer.from_pretrained(tmp_path / "first")
+    assert "version 2.1 of the parser 'en_tiny_versioned', but version 2.2" in caplog.text
+    again.save_pretrained(tmp_path / "second")
+    assert saved_version(tmp_path / "second") == "2.2"
+
+    caplog.clear()
+    other = SlaBertTokenizer.from_pretrained(tmp_path / "first", parser=tiny_parser())
+    assert other.parser_version == "0.0.0"  # of the folder's meta.json
+    assert SlaBertTokenizer.from_backbone(again, parser=None).parser_version is None
+    assert not caplog.records
+    absent = SlaBertTokenizer.from_pretrained(checkpoint(parser="en_not_here", parser_version="3.8.0"))
+    absent.save_pretrained(tmp_path / "absent")
+    assert saved_version(tmp_path / "absent") == "3.8.0"

@@ -110,7 +110,7 @@ def tiny_config(name, backbone=None, **fields):
     family = FAMILIES[name]
     backbone = backbone or family.config.default_backbone
     backbone_config = {"model_type": backbone, **TINY_BACKBONES[backbone], **_without_dropout(backbone)}
-    return family.config(backbone_config=backbone_config, **{**TINY_FIELDS[name], **fields})
+    return family.config(**{"backbone_config": backbone_config, **TINY_FIELDS[name], **fields})
 
 
 def tiny_model(name, task="headless", backbone=None, **fields):

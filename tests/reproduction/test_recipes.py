@@ -4,7 +4,6 @@ import json
 import re
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,16 +19,17 @@ from hf_localattn.metrics.word_scores import select_metrics
 from hf_localattn.names import PLAIN
 from hf_localattn.registry import FAMILIES, get_family
 from hf_localattn.resources import tiny_backbone
-from hf_localattn.studies.search_space import SEARCHABLE, read_space
+from hf_localattn.studies.search_space import SEARCHABLE, combinations, read_space
+from hf_localattn.studies.study import Study
 from hf_localattn.tasks import NegationScope, question_answering, text_classification
-from hf_localattn.tasks.starsem import OFFICIAL_SCORES
+from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from reproduction.corpora import load_corpora
-from reproduction.plan import SCRIPTS, TableRun
-from reproduction.tables import Row, load_table, recipe_arguments, select_rows, table_names
+from reproduction.plan import MEASURED
+from reproduction.tables import Row, load_table, table_names
 
 RESOURCES = tiny_backbone().parent
 WORK = [(table, task) for table in map(load_table, table_names()) for task in table.tasks.values()]
-TRAINED = [(table, task) for table, task in WORK if task.script in SCRIPTS]
+TRAINED = [(table, task) for table, task in WORK if task.script not in MEASURED]
 SPLIT_OF = {"eval": "validation", "predict": "test"}
 
 
@@ -42,9 +42,9 @@ def data_arguments(task, own=None):
     corpus = load_corpora()[task.corpus]
     files = {f"{split}_file": str(RESOURCES / file) for split, file in corpus.sample.items()}
     arguments = {**files, **corpus.arguments, **corpus.sample_arguments, **task.arguments}
-    model = {"family": "baseline", "backbone": "tiny", "local_config": {}}
-    run = TableRun(None, task.model_copy(update={"folds": None}), 1, model | arguments | (own or {}), {})
-    return run.study(Path("unused")).data_args
+    model = {"family": "baseline", "backbone": "tiny", "output_dir": "unused"}
+    options = {name: value for name, value in (model | arguments | (own or {})).items() if name != "local_config"}
+    return Study.of(task.script.removeprefix("run_"), options).data_args
 
 
 def reported(task):
@@ -67,7 +67,7 @@ def reported(task):
         load_negation(path, unmatched_scopes=data_args.unmatched_scopes)
         return (*NegationScope.score_names, *OFFICIAL_SCORES)
     rows = load_sentences(path, TokenColumns(task=data_args.task_name, conll=data_args.label_column_index))
-    return select_metrics({label for labels in rows["labels"] for label in labels}).reported
+    return select_metrics({label for labels in rows["labels"] for label in labels})[1]
 
 
 def test_all_tables_of_the_papers_are_there_in_their_order():
@@ -84,7 +84,7 @@ def test_all_tables_of_the_papers_are_there_in_their_order():
 def test_a_script_takes_the_arguments_of_its_rows_and_reports_their_scores(table, task):
     for row in table.rows.values():
         if row.family is not None:
-            data_arguments(task, recipe_arguments(table, row, task))
+            data_arguments(task, table.recipe(row, task))
     known, files = reported(task), load_corpora()[task.corpus].files
     for score in task.scores.values():
         if score.metric == "train_seconds_per_epoch":
@@ -102,7 +102,7 @@ def test_families_take_the_fields_of_a_table(name):
     for task in table.tasks.values():
         for row in table.rows.values():
             if row.family not in (None, PLAIN):
-                check_fields(row.family, json.dumps(recipe_arguments(table, row, task)["local_config"]))
+                check_fields(row.family, json.dumps(table.recipe(row, task)["local_config"]))
 
 
 @cache
@@ -121,12 +121,12 @@ def test_grids_are_of_what_can_be_searched_and_hold_what_is_taken_without(name, 
         file = tmp_path / "search.yaml"
         file.write_text(yaml.safe_dump(task.search))
         for row in (own for own in table.rows.values() if own.family is not None):
-            setting = recipe_arguments(table, row, task)
+            setting = table.recipe(row, task)
             space = read_space(str(file), SimpleNamespace(family=row.family))
             chosen = {**setting, **setting["local_config"]}
-            for dimension, values in space.items():
-                assert dimension in SEARCHABLE or dimension not in chosen or chosen[dimension] in values.values
-                assert dimension not in SEARCHABLE or chosen[dimension] in values.values
+            for dimension in space:
+                values = [setting[dimension] for setting in combinations({dimension: space[dimension]})]
+                assert (chosen[dimension] in values) if dimension in chosen else dimension not in SEARCHABLE
 
 
 @pytest.mark.parametrize("corpus", load_corpora().values(), ids=lambda corpus: corpus.name)
@@ -150,7 +150,7 @@ def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so
     known, differences = {}, set()
     for table, task in TRAINED:
         for row in (own for own in table.rows.values() if own.family is not None):
-            setting = recipe_arguments(table, row, task)
+            setting = table.recipe(row, task)
             printed = {score: table.published(row, task, score) for score in task.scores}
             for score, number in printed.items():
                 if number is None:
@@ -164,17 +164,14 @@ def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so
 
 def test_a_setting_is_of_table_task_and_row():
     table = load_table("sla-1")
-    setting = recipe_arguments(table, table.rows["sla-large"], table.tasks["fce"])
+    setting = table.recipe(table.rows["sla-large"], table.tasks["fce"])
     assert (setting["family"], setting["backbone"]) == ("sla-bert", "bert-large-cased")
     assert setting["local_config"]["local_attention"] == "syntax"
     assert setting["metric_for_best_model"] == "f0_5"
     assert setting["max_seq_length"] == 128
     table = load_table("sam-4")
-    setting = recipe_arguments(table, table.rows["sam-delta-0.1"], table.tasks["trec"])
+    setting = table.recipe(table.rows["sam-delta-0.1"], table.tasks["trec"])
     assert setting["local_config"] == {"pooling": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
-    quoted = load_table("cool-5").rows["ernie-gen-beam-1"]
-    with pytest.raises(ValueError, match=re.escape("'ernie-gen-beam-1' of cool-5 cannot be run: quoted from Xiao")):
-        recipe_arguments(load_table("cool-5"), quoted, load_table("cool-5").tasks["squad"])
 
 
 def test_numbers_of_another_table_are_those_of_the_tasks_that_are_taken():
@@ -183,19 +180,6 @@ def test_numbers_of_another_table_are_those_of_the_tasks_that_are_taken():
     table = load_table("sam-4")
     sam, humor = table.rows["sam"], table.tasks["humor"]
     assert [table.published(sam, humor, score) for score in ("F1", "T", "Acc.")] == [96.41, 92, None]
-
-
-def test_rows_are_selected_in_the_order_of_the_table():
-    table = load_table("cool-1")
-    assert select_rows(table, None) == list(table.rows.values())
-    assert [row.name for row in select_rows(table, ["l2g", "bert"])] == ["bert", "l2g"]
-    with pytest.raises(ValueError, match=re.escape("cool-1 has no row 'gl2'. It has bert, g2l, g2l-conv, l2g")):
-        select_rows(table, ["bert", "gl2"])
-
-
-def test_an_unknown_table_lists_those_there_are():
-    with pytest.raises(ValueError, match=re.escape("There is no table 'cool-10'. Choose one of cool-1, cool-2")):
-        load_table("cool-10")
 
 
 def settings_of(content):
@@ -222,9 +206,10 @@ def test_the_parts_of_a_table_fit_together(name):
             assert len(numbers) == len(table.tasks[task].scores)
     if (figure := table.figure) is not None:
         tasks = [figure.task] if figure.kind == "curve" else list(table.tasks)
-        assert {*figure.rows, *getattr(figure, "levels", {}).values()} <= table.rows.keys()
+        rows = list(chain.from_iterable(figure.series.values()))
+        assert {*rows, *figure.levels.values()} <= table.rows.keys()
         assert all(figure.score in table.tasks[task].scores for task in tasks)
-        assert figure.kind != "curve" or all(figure.x in table.rows[row].local_config for row in figure.rows)
+        assert figure.kind != "curve" or all(figure.x in table.rows[row].local_config for row in rows)
         assert figure.kind != "learning_curve" or all(figure.x in table.tasks[task].arguments for task in tasks)
 
 

@@ -1,17 +1,17 @@
 """Statistics of a table, with runs made by hand."""
 
-import dataclasses
 import math
 import statistics
 
 import pytest
 
-from reproduction.figures import draw_bars, draw_curves, draw_figure, figure_of
+from reproduction.figures import draw_figure, figure_of
 from reproduction.report import as_markdown, summarize
-from reproduction.tables import load_table
+from reproduction.tables import Figure, load_table
 
 TABLE = load_table("sam-5")
 TASK = TABLE.tasks["trec"]
+ROWS = [TABLE.rows[row] for row in ("roberta", "sam")]
 
 
 def runs(**rows):
@@ -25,83 +25,67 @@ def runs(**rows):
     }
 
 
-def cells(found):
-    rows = [TABLE.rows[row] for row in ("roberta", "sam")]
-    return {(cell.row, cell.score): cell for cell in summarize(TABLE, rows, [TASK], found)}
+def cells(found, *data):
+    return {(cell["row"], cell["score"]): cell for cell in summarize(TABLE, ROWS, [TASK], found, *data)}
 
 
 def test_means_deviations_and_differences():
     found = cells(runs(roberta=[(0.80, 2.0), (0.82, 2.0), (0.84, 2.0)], sam=[(0.90, 3.0), (0.93, 3.0), (0.91, 3.0)]))
     sam = found["sam", "Acc."]
-    assert sam.measured == pytest.approx(statistics.fmean([90, 93, 91]))
-    assert sam.deviation == pytest.approx(statistics.stdev([90, 93, 91]))
-    assert sam.published == 93.4
-    assert sam.difference == pytest.approx(sam.measured - 93.4)
+    assert sam["measured"] == pytest.approx(statistics.fmean([90, 93, 91]))
+    assert sam["deviation"] == pytest.approx(statistics.stdev([90, 93, 91]))
+    assert sam["published"] == 93.4
+    assert sam["difference"] == pytest.approx(sam["measured"] - 93.4)
     differences = [10, 11, 7]
-    assert sam.against_baseline == pytest.approx(statistics.fmean(differences))
-    t = statistics.fmean(differences) / (
-        statistics.stdev(differences) * math.sqrt(1 / 3 + 1 / 4)
-    )  # three of five folds
+    assert sam["against_baseline"] == pytest.approx(statistics.fmean(differences))
+    # Three of five folds.
+    t = statistics.fmean(differences) / (statistics.stdev(differences) * math.sqrt(1 / 3 + 1 / 4))
     # Student's distribution with two degrees of freedom, in closed form.
-    assert sam.p_value == pytest.approx(1 - t / math.sqrt(t * t + 2))
-    assert sam.pairs == 3
-    assert sam.interval[0] < sam.against_baseline < sam.interval[1]
-    assert sam.corrected_p_value == sam.p_value, "the times do not vary"
+    assert sam["p_value"] == pytest.approx(1 - t / math.sqrt(t * t + 2))
+    assert sam["pairs"] == 3
+    assert sam["interval"][0] < sam["against_baseline"] < sam["interval"][1]
+    assert sam["corrected_p_value"] == sam["p_value"], "the times do not vary"
 
 
 def test_p_is_corrected_for_all_comparisons_of_the_table():
     found = cells(runs(roberta=[(0.80, 2.0), (0.82, 2.1), (0.84, 2.0)], sam=[(0.90, 3.0), (0.93, 3.9), (0.91, 3.1)]))
     accuracy, time = found["sam", "Acc."], found["sam", "T (ratio)"]
-    assert accuracy.corrected_p_value == pytest.approx(2 * accuracy.p_value)
-    assert time.corrected_p_value == pytest.approx(max(time.p_value, 2 * accuracy.p_value))
+    assert accuracy["corrected_p_value"] == pytest.approx(2 * accuracy["p_value"])
+    assert time["corrected_p_value"] == pytest.approx(max(time["p_value"], 2 * accuracy["p_value"]))
 
 
 def test_runs_on_other_data_and_nan_are_not_compared():
     found = runs(roberta=[(0.8, 2.0), (0.7, 2.0)], sam=[(0.9, 3.0), (0.8, 4.0)])
-    rows = [TABLE.rows[row] for row in ("roberta", "sam")]
     data = {(row, "trec"): {number: {"test": row if number == 2 else ""} for number in (1, 2)} for row in TABLE.rows}
-    cell = next(c for c in summarize(TABLE, rows, [TASK], found, data) if (c.row, c.score) == ("sam", "Acc."))
-    assert cell.against_baseline is None
-    assert cell.remark == "the runs have other data (test): not compared"
+    cell = cells(found, data)["sam", "Acc."]
+    assert cell["against_baseline"] is None
+    assert cell["remark"] == "the runs have other data (test): not compared"
     found["sam", "trec"][1]["predict_accuracy"] = None  # NaN in JSON
     cell = cells(found)["sam", "Acc."]
-    assert (cell.measured, cell.against_baseline) == (80, None)
-    assert cell.remark == "a score is NaN: not compared"
+    assert (cell["measured"], cell["against_baseline"]) == (80, None)
+    assert cell["remark"] == "a score is NaN: not compared"
 
 
 def test_times_are_ratios_to_the_baseline():
     found = cells(runs(roberta=[(0.8, 2.0), (0.8, 2.0)], sam=[(0.9, 3.0), (0.9, 4.0)]))
-    assert found["sam", "T (ratio)"].measured == pytest.approx(1.75)
-    assert found["sam", "T (ratio)"].published == pytest.approx(11 / 8)
-    assert found["roberta", "T (ratio)"].measured == 1
-
-
-@pytest.mark.parametrize(
-    "sam",
-    [
-        [(0.52, 1.0), (0.57, 1.0), (0.58, 1.0)],  # all differences are the same but for rounding
-        [(0.52, 1.0)],
-    ],
-)
-def test_there_is_no_p_of_what_does_not_vary(sam):
-    found = cells(runs(roberta=[(0.50, 1.0), (0.55, 1.0), (0.56, 1.0)], sam=sam))
-    assert found["sam", "Acc."].p_value is None
-    assert found["sam", "Acc."].against_baseline == pytest.approx(2)
+    assert found["sam", "T (ratio)"]["measured"] == pytest.approx(1.75)
+    assert found["sam", "T (ratio)"]["published"] == pytest.approx(11 / 8)
+    assert found["roberta", "T (ratio)"]["measured"] == 1
 
 
 def test_what_is_not_there_is_left_out():
     found = cells(runs(roberta=[(0.8, None)], sam=[(float("nan"), 1.0)]))
-    assert found["sam", "Acc."].measured is None
-    assert found["sam", "Acc."].runs == 0
-    assert found["sam", "T (ratio)"].measured is None
-    assert found["roberta", "T (ratio)"].published == 1
+    assert found["sam", "Acc."]["measured"] is None
+    assert found["sam", "Acc."]["runs"] == 0
+    assert found["sam", "T (ratio)"]["measured"] is None
+    assert found["roberta", "T (ratio)"]["published"] == 1
 
 
 def test_a_table_for_people():
     cell = {"row": "a", "row_title": "A | B", "task": "t", "task_title": "T", "score": "F1", "published": 1.0}
     cell |= {"measured": 2.5, "deviation": 0.25, "difference": 1.5, "baseline": "c", "baseline_title": "C"}
     cell |= {"against_baseline": -0.5, "p_value": 0.0123, "pairs": 5}
-    cell |= {"corrected_p_value": 0.0246, "interval": [-0.8, -0.2], "examples": 0, "remark": "a remark"}
+    cell |= {"corrected_p_value": 0.0246, "interval": [-0.8, -0.2], "remark": "a remark"}
     found = {"title": "Title", "source": "Source", "table": "t-1", "scores": [cell], "corpora": {}, "runs": []}
     found |= {"choices": {"also": [], "runs": 2, "arguments": {"max_steps": 3}}, "notes": ["A note."]}
     found["searches"] = [
@@ -112,7 +96,7 @@ def test_a_table_for_people():
         }
     ]
     found["command"] = "python -m reproduction t-1"
-    unmeasured = {**cell, "score": "T", "measured": None, "remark": None}
+    unmeasured = {**cell, "score": "T", "measured": None, "difference": None, "remark": None}
     quoted = {**unmeasured, "row": "q", "row_title": "Q"}
     lines = as_markdown({**found, "scores": [cell, unmeasured, quoted]}).splitlines()
     assert any(line.endswith("| difference | against C | 95 % interval | corrected p (n) |") for line in lines)
@@ -145,10 +129,8 @@ def learning_runs():
 
 def test_a_study_has_no_columns_of_published_numbers():
     rows, tasks = [CURVES.rows["bert"], CURVES.rows["cool"]], [CURVES.tasks["q250"], CURVES.tasks["q500"]]
-    scores = [
-        dataclasses.asdict(cell) | {"difference": None} for cell in summarize(CURVES, rows, tasks, learning_runs())
-    ]
-    found = {"title": "x", "source": "x", "table": "x", "notes": [], "command": "x", "scores": scores}
+    found = {"title": "x", "source": "x", "table": "x", "notes": [], "command": "x"}
+    found |= {"scores": summarize(CURVES, rows, tasks, learning_runs())}
     found |= {"choices": {"arguments": {}}, "corpora": {}, "searches": [], "runs": []}
     text = as_markdown(found)
     assert "| row | task | score | measured | against encoder | 95 % interval | corrected p (n) |" in text
@@ -163,29 +145,38 @@ def test_learning_curves_are_drawn_with_bands():
     assert axes.containers[0].lines[0].get_xydata().tolist() == [[250, 20.5], [500, 30.5]]
 
 
-def test_a_figure_without_its_rows_is_no_error(tmp_path):
+def test_curves_have_points_of_rows_with_deviations_and_levels():
     pytest.importorskip("matplotlib")
-    bars = load_table("oa-figure-7")
-    runs = {("c-normal", task): {1: {"eval_f1": 0.5}} for task in bars.tasks}
-    assert draw_figure(bars, runs, tmp_path) == "No figure: no run of the figure is finished."
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_curves_have_means_and_deviations_of_samples():
-    axes = draw_curves({"a": {2: [1.0, 3.0], 1: [5.0]}}, x_label="layers", y_label="F1", title="t").axes[0]
-    (container,) = axes.containers
-    line, _, (bars,) = container.lines
-    assert line.get_xydata().tolist() == [[1, 5], [2, 2]]
-    low, high = bars.get_segments()[-1][:, 1]
-    assert (low, high) == pytest.approx((2 - 2**0.5, 2 + 2**0.5))
-    assert axes.get_ylabel() == "F1, ± deviation"
-    assert draw_curves({"a": {1: [5.0]}}, x_label="layers", y_label="F1").axes[0].get_ylabel() == "F1"
+    table = load_table("sam-figure-3")
+    figure = table.figure
+    rows, scores = next(iter(figure.series.values())), table.tasks[figure.task].scores[figure.score]
+    found = {(row, figure.task): {k: {scores.metric: v} for k, v in enumerate((0.1, 0.3))} for row in rows[:2]}
+    axes = figure_of(table, found).axes[0]
+    line, _, (bars,) = axes.containers[0].lines
+    places = [table.rows[row].local_config[figure.x] for row in rows[:2]]
+    mean, deviation = 0.2 * scores.scale, 0.02**0.5 * scores.scale
+    assert sorted(line.get_xydata().tolist()) == [pytest.approx([place, mean]) for place in sorted(places)]
+    assert bars.get_segments()[0][:, 1] == pytest.approx([mean - deviation, mean + deviation])
+    assert axes.get_ylabel().endswith(", ± deviation")
 
 
 def test_bars_stand_in_groups_and_may_be_negative():
-    figure = draw_bars({"one": {"em": [1.0, 2.0], "c": [-0.5]}, "two": {"c": [0.2]}}, y_label="difference")
-    assert figure.axes[0].get_ylabel() == "difference, ± deviation"
-    heights = [bar.get_height() for bar in figure.axes[0].patches]
-    assert heights == [1.5, -0.5, 0.2]
-    middles = [bar.get_x() + bar.get_width() / 2 for bar in figure.axes[0].patches]
+    pytest.importorskip("matplotlib")
+    table = load_table("oa-figure-7")
+    assert draw_figure(table, {}, None) == "No figure: no run of the figure is finished."
+    titles = list(table.tasks)[:2]
+    series = {"one": ["a", "b"], "two": ["a", "c"]}
+    table.figure = Figure(kind="bars", score=table.figure.score, series=series)
+    metric = next(iter(table.tasks.values())).scores[table.figure.score]
+    values = {"a": {titles[0]: [3.0, 4.0], titles[1]: [1.0]}, "b": {titles[0]: [2.0, 2.0], titles[1]: [1.5]}}
+    values["c"] = {titles[1]: [0.8]}
+    found = {
+        (row, task): {k: {metric.metric: v / metric.scale} for k, v in enumerate(own)}
+        for row, tasks in values.items()
+        for task, own in tasks.items()
+    }
+    axes = figure_of(table, found).axes[0]
+    assert axes.get_ylabel().endswith(", ± deviation")
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([1.5, -0.5, 0.2])
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
     assert middles == pytest.approx([-0.2, 0.8, 1.2])

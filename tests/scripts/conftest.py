@@ -92,6 +92,7 @@ ROWS = {
     "stsb_test": labeled(-1.0, -1.0, **PAIRS),
     "names": SENTENCES,
     "tokens": [{"tokens": row["tokens"]} for row in SENTENCES],
+    "hidden": [{"tokens": ["\u200b"], "ner_tags": ["O"]}],
     "cars": [{"tokens": ["the"], "ner_tags": ["B-car"]}],
     "letters": [{"context": "the cat", "choices": ["mat", "dog", "red"], "label": letter} for letter in "ABC"],
     "ragged": [{"context": "a", "choices": ["b", "c", "d"][:n], "label": 0} for n in (3, 2)],

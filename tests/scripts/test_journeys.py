@@ -14,7 +14,7 @@ from hf_localattn import OaXLNetTokenizer
 from hf_localattn.data.generation import source
 from hf_localattn.models.negation_finder import FoundCue, NegationFinder
 from hf_localattn.registry import AUTO_CLASSES
-from hf_localattn.tasks.starsem import OFFICIAL_SCORES
+from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from tests.qa_helpers import question
 from tests.scripts.conftest import SAMPLES, SENTENCES, TEXTS, json_lines, lines_of
 
@@ -172,7 +172,7 @@ def scopes(out):
     rows = json_lines(out / "predictions.jsonl")
     cues = [FoundCue("negation", "single", tuple(np.flatnonzero(row["cue"]).tolist())) for row in rows]
     found = NegationFinder(model, tokenizer).find_scopes([row["tokens"] for row in rows], cues)
-    return [row["predicted_scope"] for row in rows], [list(map(int, scope.words)) for scope in found]
+    return [row["predicted_scope"] for row in rows], [list(map(int, scope)) for scope, _ in found]
 
 
 def loaded(out, task):

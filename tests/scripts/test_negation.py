@@ -11,7 +11,7 @@ from hf_localattn.data.negation import group_sentences, with_scope
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from hf_localattn.tasks.starsem import score_sentences
+from hf_localattn.tasks.negation import score_sentences
 from tests.parsers import tiny_parser
 from tests.programs import programs, run_page, training_command
 from tests.script_helpers import ROOT, load_main

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hf_localattn.data import load_squad
-from hf_localattn.data.answers import AnswerSettings, extract_answers
+from hf_localattn.data.answers import extract_answers
 from hf_localattn.data.questions import evaluation_features
 from hf_localattn.metrics.squad_scores import is_blank
 from hf_localattn.tasks.question_answering import score_answers
@@ -31,11 +31,12 @@ def test_the_metric_decides_as_the_predictions_do(threshold, files):
     features = evaluation_features(rows.to_dict(), word_pieces(), 40, 8)
     features = [dict(zip(features, values, strict=True)) for values in zip(*features.values(), strict=True)]
     starts = [[float((i * 7 + j * 3) % 11) for j in range(40)] for i in range(len(features))]
-    settings = AnswerSettings(handle_no_answer=True, null_score_diff_threshold=threshold)
     contexts = dict(zip(rows["id"], rows["context"], strict=True))
-    answers = extract_answers(contexts, features, starts, starts, settings)
+    answers = extract_answers(contexts, features, starts, starts, null_threshold=threshold)
     silent = [is_blank(answers[row["id"]].best.text) for row in rows if not row["answers"]["text"]]
-    assert score_answers(answers, rows, settings)["NoAns_f1"] == pytest.approx(100 * sum(silent) / len(silent))
+    assert score_answers(answers, rows.select_columns(["id", "answers"]).to_list(), threshold)[
+        "NoAns_f1"
+    ] == pytest.approx(100 * sum(silent) / len(silent))
 
 
 def test_it_learns_to_ask_about_the_answer(run, tmp_path):

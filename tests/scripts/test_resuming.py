@@ -46,7 +46,11 @@ def begin(tmp_path, run):
     ("script", "data", "options"),
     [
         ("glue", "classes.jsonl", {}),
-        ("glue", "classes.jsonl", {"lookahead_steps": 3, "local_learning_rate": 1e-2}),
+        (
+            "glue",
+            "classes.jsonl",
+            {"lookahead_steps": 2, "local_learning_rate": 1e-2},
+        ),  # the checkpoint is between two
         ("ner", "names.jsonl", {}),
         ("ner", "negated.jsonl", {"task_name": "negation"}),  # with a new embedding for the marker
         ("qa", "answered.jsonl", {"early_stopping_patience": 3, "eval_strategy": "steps", "eval_steps": 1}),

@@ -9,7 +9,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from safetensors.torch import load_file
 
-from hf_localattn.tasks import get_task, prepare_run, streaming
+from hf_localattn.tasks import TASKS, prepare_run, splits
 from hf_localattn.training.arguments import ModelArguments
 from tests.qa_helpers import write_jsonl
 
@@ -34,11 +34,11 @@ each_task = pytest.mark.parametrize("name", ROWS)
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
-    monkeypatch.setattr(streaming, "ROWS_PER_PART", 4)
+    monkeypatch.setattr(splits, "ROWS_PER_PART", 4)
 
 
 def prepare(name, folder, output="out", run=prepare_run, data=None, **arguments):
-    task = get_task(name)
+    task = TASKS[name]
     rows = folder / "train.jsonl"
     if not rows.exists():
         write_jsonl(rows, ROWS[name])
@@ -143,7 +143,7 @@ BROKEN = [
 @pytest.mark.parametrize(("name", "row", "message"), BROKEN)
 def test_invalid_rows_are_named_as_without_streaming(name, row, message, tmp_path, monkeypatch):
     """After nine rows and a blank line; such a row is found when it is reached."""
-    monkeypatch.setattr(streaming, "HEAD_ROWS", 4)
+    monkeypatch.setattr(splits, "HEAD_ROWS", 4)
     write_jsonl(tmp_path / "rows.jsonl", [*ROWS[name][:9], row])
     lines = (tmp_path / "rows.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "train.jsonl").write_text("".join([*lines[:4], "\n", *lines[4:]]))
@@ -153,7 +153,7 @@ def test_invalid_rows_are_named_as_without_streaming(name, row, message, tmp_pat
 
 
 def test_a_row_of_a_data_set_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "HEAD_ROWS", 4)
+    monkeypatch.setattr(splits, "HEAD_ROWS", 4)
     rows = [{"text": text, "label": 0} for text in [*WORDS, "nine", ""]]
     data = {"train_file": None, "dataset_name": as_hub(rows, tmp_path / "hub")}
     stream = prepare("text-classification", tmp_path, data=data).trainer.train_dataset

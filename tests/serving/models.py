@@ -7,8 +7,7 @@ from transformers import AutoTokenizer
 
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
-from hf_localattn.serving.demo import create_widget
-from hf_localattn.serving.widgets import Negation
+from hf_localattn.serving.demo import pipe_of
 
 ENTITIES = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
 
@@ -27,40 +26,31 @@ def loaded(name, task, **fields):
     return model.eval(), family.adapt_tokenizer(AutoTokenizer.from_pretrained(folder), model, **parser)
 
 
-def widget(name, task, **fields):
-    return create_widget(task, *loaded(name, task, **fields))
+def pipe(name, task, **fields):
+    return pipe_of(task, *loaded(name, task, **fields))
 
 
-def span(text, part):
-    start = text.index(part)
-    return {"text": part, "start": start, "end": start + len(part)}
+def spans(text, *parts):
+    return [{"text": part, "start": text.index(part), "end": text.index(part) + len(part)} for part in parts]
 
 
-def find_cues(text):
-    """Answer as the pipeline "negation" does, for the widget's example; no cue in other texts."""
-    first, second = "He neither spoke nor moved.", "That is impossible."
-    if text != f"{first} {second}":
-        return []
-    neither = {
-        "cue": [span(text, "neither"), span(text, "nor")],
-        "type": "multi",
-        "kind": "negation",
-        "score": 0.98,
-        "scope": [span(text, "He"), span(text, "spoke"), span(text, "moved")],
-        "scope_score": 0.91,
-        "sentence": {"start": 0, "end": len(first)},
-    }
-    affix = {
-        "cue": [span(text, "im")],
-        "type": "affix",
-        "kind": "negation",
-        "score": 0.88,
-        "scope": [span(text, "That is"), span(text, "possible")],
-        "scope_score": 0.5,
-        "sentence": {"start": len(first) + 1, "end": len(text)},
-    }
-    return [neither, affix]
+class Cues:
+    """Pipeline "negation" that knows the example of the page, and finds no cue in other texts."""
 
+    FIRST, SECOND = "He neither spoke nor moved.", "That is impossible."
 
-def negation_widget():
-    return Negation(*loaded("oa-xlnet", "token-classification"), find_cues)
+    def __init__(self):
+        self.model, self.tokenizer = loaded("oa-xlnet", "token-classification")
+
+    def __call__(self, text):
+        if text != f"{self.FIRST} {self.SECOND}":
+            return []
+        neither = {"cue": spans(text, "neither", "nor"), "type": "multi", "score": 0.98, "scope_score": 0.91}
+        neither |= {
+            "scope": spans(text, "He neither spoke", "moved"),
+            "sentence": {"start": 0, "end": len(self.FIRST)},
+        }
+        affix = {"cue": spans(text, "im"), "type": "affix", "score": 0.88, "scope_score": 0.5}
+        affix |= {"scope": spans(text, "That is", "possible")}
+        affix |= {"sentence": {"start": len(self.FIRST) + 1, "end": len(text)}}
+        return [{**one, "kind": "negation"} for one in (neither, affix)]

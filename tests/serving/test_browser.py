@@ -11,9 +11,9 @@ from urllib.request import urlopen
 import pytest
 
 from hf_localattn.serving.demo import build_page
+from hf_localattn.serving.page import TASKS, launch
 from hf_localattn.serving.space import space_files
-from hf_localattn.serving.widgets import WIDGETS, launch
-from tests.serving.models import negation_widget, widget
+from tests.serving.models import Cues, pipe
 
 gradio = pytest.importorskip("gradio", reason="the extra `demo` is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
@@ -34,13 +34,13 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """A function that opens a page of a widget, or a URL. It may load nothing from elsewhere, nor report an error."""
+    """A function that opens the page of a task, or a URL. It may load nothing from elsewhere, nor report an error."""
     opened = []
 
-    def visit(shown, width=1280):
+    def visit(shown, asked=None, width=1280):
         url, served = shown, None
-        if not isinstance(shown, str):
-            served = build_page(shown, "a model")
+        if asked is not None:
+            served = build_page(shown, asked, "a model")
             url = launch(served, server_port=free_port(), prevent_thread_lock=True, quiet=True)[1]
         page = browser.new_page(viewport={"width": width, "height": 900})
         page.set_default_timeout(60_000)
@@ -87,10 +87,10 @@ def wait_for_marks(page, label, expected):
 
 
 @pytest.mark.parametrize("width", [1280, 420])
-@pytest.mark.parametrize("task", WIDGETS)
+@pytest.mark.parametrize("task", TASKS)
 def test_every_head_answers_and_fits_the_window(task, width, visit):
     name = {"token-classification": "sla-bert", "text-classification": "sam-roberta"}.get(task, "cool")
-    page = visit(negation_widget() if task == "negation" else widget(name, task), width)
+    page = visit(task, Cues() if task == "negation" else pipe(name, task), width)
     ask(page)
     frame = page.frame_locator("#attention iframe")
     frame.get_by_role("heading").first.wait_for()
@@ -104,7 +104,7 @@ def test_every_head_answers_and_fits_the_window(task, width, visit):
 
 
 def test_the_selected_row_is_highlighted(visit):
-    page = visit(negation_widget())
+    page = visit("negation", Cues())
     ask(page)
     wait_for_marks(page, "cue", ["neither", "nor"])
     assert marked(page, "scope") == ["He", "spoke", "moved"]
@@ -117,7 +117,7 @@ def test_the_selected_row_is_highlighted(visit):
 
 
 def test_bad_texts_are_answered_by_a_message(visit):
-    page = visit(widget("cool", "token-classification"), 420)
+    page = visit("token-classification", pipe("cool", "token-classification"), 420)
     ask(page, Text="  ")
     page.get_by_text("The field 'Text' is empty: write a text.").wait_for()
     ask(page, Text="the " * 600)
@@ -131,7 +131,7 @@ def test_bad_texts_are_answered_by_a_message(visit):
 def space(demo_output, tmp_path):
     """URL of a Space's program, which runs in a process that cannot import this package."""
     (tmp_path / "app.py").write_text(space_files(demo_output, str(demo_output), "main")["app.py"])
-    program = "import sys, runpy; sys.modules['hf_localattn'] = None; runpy.run_path('app.py')"
+    program = "import sys, runpy; sys.modules['hf_localattn'] = None; runpy.run_path('app.py', run_name='__main__')"
     port = free_port()
     environment = {**os.environ, "GRADIO_SERVER_PORT": str(port), "HF_HOME": str(tmp_path / "home"), "PYTHONPATH": ""}
     command = [sys.executable, "-c", program]

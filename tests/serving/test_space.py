@@ -11,8 +11,8 @@ from transformers import AutoTokenizer
 from hf_localattn import CoolForQuestionAnswering, CoolModel
 from hf_localattn.cli import main
 from hf_localattn.resources import tiny_backbone
+from hf_localattn.serving.page import TASKS
 from hf_localattn.serving.space import GRADIO, program, push_space, space_files
-from hf_localattn.serving.widgets import WIDGETS
 from tests.fresh_process import run_fresh
 from tests.serving.models import loaded
 from tests.test_packaging import read_constraints
@@ -45,10 +45,10 @@ def test_push_makes_a_space_that_pins_the_commit(hub, reader, capsys):
     assert hub.repositories[f"spaces/{SPACE}"].private
     files = files_of(hub)
     assert set(files) == {"app.py", "requirements.txt", "README.md"}
-    assert f'TRUSTED = {{"revision": {commit!r}, "trust_remote_code": True}}' in files["app.py"]
-    packages = files["requirements.txt"].split()
-    assert packages[0] == f"torch=={torch.__version__.partition('+')[0]}"
-    assert len(packages) == 2
+    assert f"'trust': {{'revision': {commit!r}, 'trust_remote_code': True}}" in files["app.py"]
+    torch_line, transformers_line = files["requirements.txt"].split()
+    assert torch_line == f"torch=={torch.__version__.partition('+')[0]}"
+    assert transformers_line.startswith("transformers==")
     found = front_matter(files["README.md"])
     assert (found["sdk"], found["sdk_version"], found["app_file"]) == ("gradio", GRADIO, "app.py")
     assert (found["models"], found["license"]) == ([MODEL], "mit")
@@ -56,22 +56,25 @@ def test_push_makes_a_space_that_pins_the_commit(hub, reader, capsys):
     assert str(read_constraints()["gradio"]) == GRADIO
 
 
-@pytest.mark.parametrize("task", WIDGETS)
+@pytest.mark.parametrize("task", TASKS)
 def test_the_program_is_short_and_needs_no_other_file(task):
-    text = program(task, model=MODEL, revision="1" * 40, title="reader", example='"\\')
+    text = program(task, model=MODEL, trust={"revision": "1" * 40}, title="reader", example='"\\')
     assert text.count("\n") <= 150
     imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imports}
-    assert modules <= {"html", "itertools", "typing", "gradio", "torch", "transformers"}
+    assert modules <= {"html", "types", "collections.abc", "typing", "gradio", "torch", "transformers"}
 
 
 PROGRAM = """
-import runpy, sys, types
+import runpy, sys
 from unittest.mock import MagicMock
 sys.modules["hf_localattn"] = None  # importing it is an error from here on
 sys.modules["gradio"] = MagicMock()
-widget = runpy.run_path("app.py")["widget"]
-print(widget.answer(["Who is the baker?", "The baker Mira grows white roses."], False).result)
+names = runpy.run_path("app.py", run_name="__main__")
+settings = names["SPACE"]
+pipe = names["load_pipe"](settings["task"], settings["model"], **settings["trust"])
+texts = ["Who is the baker?", "The baker Mira grows white roses."]
+print(names["TASKS"][settings["task"]].answer(pipe, texts, False).result)
 """
 
 
@@ -102,7 +105,7 @@ def test_again_it_keeps_what_was_written_there(hub, reader):
     with pytest.raises(ValueError, match=r"app\.py that this command did not write"):
         push_space(reader, MODEL, "1" * 40, SPACE)
     assert files_of(hub) == {"app.py": "print('mine')"}
-    with pytest.raises(OSError, match="The model itself is uploaded"):
+    with pytest.raises(OSError, match="uploaded"):
         push_space(reader, MODEL, "1" * 40, "others/page")
 
 
@@ -119,10 +122,11 @@ def with_parser_folder(folder):
 @pytest.mark.parametrize(
     ("write", "reason"),
     [
-        (lambda folder: save(CoolModel, folder), "CoolModel, whose head has no widget"),
-        (without_pipeline, "does not contain its pipeline 'question-answering'"),
+        (lambda folder: save(CoolModel, folder), "CoolModel"),
+        (without_pipeline, "'question-answering'"),
         (with_parser_folder, "not an installed spaCy pipeline"),
     ],
+    ids=["no head", "no pipeline", "a parser's folder"],
 )
 def test_a_checkpoint_without_a_page_is_refused_before_the_upload(write, reason, hub, tmp_path, capsys):
     write(tmp_path)

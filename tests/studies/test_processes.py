@@ -7,15 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future
-from contextlib import suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 from hf_localattn.files import UNFINISHED
 from hf_localattn.studies import processes
-from hf_localattn.studies.processes import Machine, RayCluster, RunFailed, ScriptRun, finished, run_all, run_script
+from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all, run_script
 from tests.qa_helpers import write_jsonl
 
 TEXTS = ["the cat sat", "on the mat", "who sat?", "the red dog"]
@@ -31,86 +30,85 @@ def data(tmp_path_factory):
 def script_run(folder, data, **options):
     common = {"family": "baseline", "backbone": "tiny", "train_file": str(data), "max_seq_length": 16, "use_cpu": True}
     steps = {"max_steps": 4, "save_steps": 1, "do_train": True, "disable_tqdm": True, "output_dir": str(folder)}
-    return ScriptRun("text-classification", {**common, **steps, **options}, folder)
+    return ScriptRun("glue", {**common, **steps, **options}, folder)
 
 
-def kill_when_there(path):
-    """Kill the process that writes a file, from another thread."""
+@pytest.fixture
+def kill_when(monkeypatch):
+    """A function that kills so many processes of runs from another thread, each when it is time."""
+    start = BaseProcess.start
 
-    def kill(process):
-        process.start()
+    def kill(is_time, count=1):
+        def killed(process):
+            nonlocal count
+            start(process)
+            if count:
+                count -= 1
+                threading.Thread(target=work, args=(process.pid,), daemon=True).start()
 
-        def wait():
-            while process.is_alive() and not path.exists():
+        def work(pid):
+            while not is_time():
                 time.sleep(0.01)
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
-        if not path.exists():
-            threading.Thread(target=wait, daemon=True).start()
+        monkeypatch.setattr(BaseProcess, "start", killed)
 
     return kill
 
 
-def test_a_killed_run_resumes_and_ends_as_if_it_had_not_been(data, tmp_path, caplog):
+def test_a_killed_run_resumes_and_ends_as_if_it_had_not_been(data, tmp_path, caplog, kill_when):
+    """The main program is not run again in its process, and runs that follow are run after it."""
     expected = run_script(script_run(tmp_path / "whole", data), {}, os.getcwd())
+    test = script_run(tmp_path / "test", data, train_file=None, test_file=str(data), do_train=False, do_predict=True)
+    options = {**test.options, "model_name_or_path": str(tmp_path / "killed"), "family": None, "backbone": None}
     killed = script_run(tmp_path / "killed", data)
-    found = run_script(killed, {}, os.getcwd(), kill_when_there(tmp_path / "killed" / "checkpoint-1" / "config.json"))
+    killed = ScriptRun("glue", killed.options, killed.folder, (ScriptRun("glue", options, test.folder),))
+    kill_when((tmp_path / "killed" / "checkpoint-1" / "config.json").exists)
+    found = run_script(killed, {}, os.getcwd())
     assert found["train_loss"] == expected["train_loss"]
     assert "was killed by SIGKILL. Resuming in a new process" in caplog.text
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
     assert weights[0] == weights[1]
+    assert "predict_accuracy" in finished(tmp_path / "test")
     assert "Training" in (tmp_path / "killed.log").read_text()
     assert json.loads((tmp_path / "killed.json").read_text())["max_steps"] == 4
-    assert run_script(killed, {}, os.getcwd(), start=None) == found, "it is finished"
 
 
 def test_the_last_line_of_the_log_is_the_error(data, tmp_path):
-    with pytest.raises(RunFailed, match=r"^--max_seq_length must be at least 1; got 0\. \(.*run\.log\)$"):
+    with pytest.raises(RunFailed, match=r"^--max_seq_length .* got 0\. \(.*run\.log\)$"):
         run_script(script_run(tmp_path / "run", data, max_seq_length=0), {}, os.getcwd())
 
 
-def test_what_is_killed_too_often_fails(data, tmp_path, monkeypatch):
+def test_what_is_killed_too_often_fails(data, tmp_path, monkeypatch, kill_when):
     monkeypatch.setattr(processes, "RETRIES", 1)
-
-    def kill(process):
-        process.start()
-        process.kill()
-
+    kill_when(lambda: True, count=2)
     with pytest.raises(RunFailed, match="killed by SIGKILL, for the 2th time"):
-        run_script(script_run(tmp_path / "run", data), {}, os.getcwd(), kill)
+        run_script(script_run(tmp_path / "run", data), {}, os.getcwd())
 
 
-def test_runs_that_follow_are_in_the_same_place(data, tmp_path):
-    own = script_run(tmp_path / "test", data, train_file=None, test_file=str(data), do_train=False, do_predict=True)
-    test = {**own.options, "model_name_or_path": str(tmp_path / "model"), "family": None, "backbone": None}
-    first = script_run(tmp_path / "model", data)
-    run = ScriptRun(first.task, first.options, first.folder, (ScriptRun(own.task, test, own.folder),))
-    assert "train_loss" in run_script(run, {}, os.getcwd())
-    assert "predict_accuracy" in finished(tmp_path / "test")
-
-
-def test_a_run_ends_with_the_process_that_has_started_it(data, tmp_path):
-    run = script_run(tmp_path / "run", data, max_steps=100_000, save_steps=100_000)
+def test_runs_end_with_the_process_that_has_started_them(data, tmp_path):
+    """Of a program without a guard of its main part, killed while two runs train."""
+    endless = {"max_steps": 100_000, "save_steps": 100_000, "num_train_epochs": 1}
+    runs = [script_run(tmp_path / name, data, **endless) for name in "ab"]
+    (tmp_path / "runs.json").write_text(json.dumps([[run.options, str(run.folder)] for run in runs]))
     program = (
-        "import json, os, sys; from pathlib import Path\n"
-        "from hf_localattn.studies.processes import ScriptRun, run_script\n"
-        "task, options, folder = json.load(open(sys.argv[1]))\n"
-        "def start(process): process.start(); print(process.pid, flush=True)\n"
-        "run_script(ScriptRun(task, options, Path(folder)), {}, os.getcwd(), start)\n"
+        "import json, sys; from pathlib import Path\n"
+        "from hf_localattn.studies.processes import ScriptRun, run_all\n"
+        "runs = [ScriptRun('glue', options, Path(folder)) for options, folder in json.load(open(sys.argv[1]))]\n"
+        "print(list(run_all(runs, 2, use_cpu=True)))\n"
     )
     (tmp_path / "driver.py").write_text(program)
-    (tmp_path / "run.in").write_text(json.dumps([run.task, run.options, str(run.folder)]))
-    command = [sys.executable, tmp_path / "driver.py", tmp_path / "run.in"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
-        pid = int(driver.stdout.readline())
+    logs = [tmp_path / "a.log", tmp_path / "b.log"]
+    with subprocess.Popen([sys.executable, tmp_path / "driver.py", tmp_path / "runs.json"]) as driver:
+        while not all(log.is_file() and "Training" in log.read_text() for log in logs):
+            time.sleep(0.1)
         driver.kill()
     for _ in range(500):
-        if not Path(f"/proc/{pid}").exists():
+        open_files = [os.readlink(path) for path in Path("/proc").glob("[0-9]*/fd/1") if os.access(path, os.R_OK)]
+        if not {*map(str, logs)} & {*open_files}:
             return
         time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
-    pytest.fail("the run goes on")
+    pytest.fail("the runs go on")
 
 
 @pytest.mark.parametrize(("files", "is_finished"), [([], False), (["all_results.json"], True), ([UNFINISHED], False)])
@@ -120,63 +118,58 @@ def test_a_run_is_finished_when_its_last_file_is_there(files, is_finished, tmp_p
     assert (finished(tmp_path) is not None) == is_finished
 
 
-class Fake:
-    """A machine whose runs end when they are asked for."""
-
-    def __init__(self, count, failing=()):
-        self.count, self.failing, self.begun, self.stopped = count, failing, [], False
-
-    def submit(self, run):
-        self.begun.append(run.folder.name)
-        future = Future()
-        if run.folder.name in self.failing:
-            future.set_exception(RunFailed("no room"))
-        else:
-            future.set_result({"eval_f1": run.folder.name})
-        return future
-
-    def stop(self):
-        self.stopped = True
-
-
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_the_next_run_is_chosen_when_it_can_start(count):
-    machine, ended = Fake(count, failing=("b",)), []
+def test_the_next_run_is_chosen_when_it_can_start(count, monkeypatch):
+    begun, ended = [], []
+
+    def fake(run, environment, folder, parent):
+        begun.append(run.folder.name)
+        if run.folder.name == "b":
+            raise RunFailed("no room")
+        return {"eval_f1": run.folder.name}
 
     def runs():
         for name in "abcde":
-            assert len(machine.begun) - len(ended) < count
+            assert len(begun) - len(ended) < count
             yield ScriptRun("x", {}, Path(name))
 
-    for run, outcome in run_all(runs(), machine):
+    monkeypatch.setattr(processes, "run_script", fake)
+    for run, outcome in run_all(runs(), count, use_cpu=True):
         ended.append(run.folder.name)
         assert isinstance(outcome, RunFailed) if run.folder.name == "b" else outcome == {"eval_f1": run.folder.name}
     assert sorted(ended) == list("abcde")
-    assert machine.stopped
 
 
 @pytest.mark.parametrize(
     ("workers", "gpus", "expected"),
     [
-        (2, ["3", "5"], [{"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": "5"}]),
-        (1, ["3", "5"], [{"CUDA_VISIBLE_DEVICES": "3"}]),
-        (3, ["3"], [{"CUDA_VISIBLE_DEVICES": "3"}] * 3),
-        (1, [], [{}]),
-        (2, [], [{}, {}]),
+        (2, "3,5", [{"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": "5"}]),
+        (1, "3,5", [{"CUDA_VISIBLE_DEVICES": "3"}]),
+        (3, "3", [{"CUDA_VISIBLE_DEVICES": "3"}] * 3),
+        (1, "", [{}]),
+        (2, "", [{}, {}]),
     ],
 )
 def test_each_process_has_a_gpu_or_a_share_of_the_cores(workers, gpus, expected, monkeypatch):
-    monkeypatch.setattr(processes, "visible_gpus", lambda: gpus)
+    found = {}
+    monkeypatch.setattr(processes.torch.cuda, "device_count", lambda: len(gpus.split(",")) if gpus else 0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    machine = Machine(workers)
-    found = [machine.environments.get() for _ in range(workers)]
-    threads = [environment.pop("OMP_NUM_THREADS", None) for environment in found]
-    assert found == expected
+    together = threading.Barrier(workers)
+
+    def fake(run, environment, folder, parent):
+        together.wait()
+        found[run.folder.name] = dict(environment)
+
+    monkeypatch.setattr(processes, "run_script", fake)
+    runs = [ScriptRun("x", {}, Path(str(number))) for number in range(workers)]
+    list(run_all(runs, workers))
+    threads = [found[name].pop("OMP_NUM_THREADS", None) for name in sorted(found)]
+    assert [found[name] for name in sorted(found)] == expected
     assert (threads == [None]) == (workers == 1)
-    machine.stop()
-    shared = Machine(2, use_cpu=True)
-    assert "CUDA_VISIBLE_DEVICES" not in shared.environments.get()
-    shared.stop()
+    together.reset()
+    list(run_all(runs, workers, use_cpu=True))
+    assert "CUDA_VISIBLE_DEVICES" not in found["0"]
 
 
 @pytest.mark.cluster(reason="needs the extra `cluster`, and starts Ray")
@@ -184,8 +177,8 @@ def test_runs_on_ray_end_as_here(data, tmp_path):
     ray = pytest.importorskip("ray", reason="the extra `cluster`")
     expected = run_script(script_run(tmp_path / "here", data), {"OMP_NUM_THREADS": "1"}, os.getcwd())
     runs = [script_run(tmp_path / "there", data), script_run(tmp_path / "fails", data, max_seq_length=0)]
-    found = {run.folder.name: outcome for run, outcome in run_all(runs, RayCluster("local", 2, use_cpu=True))}
+    found = {run.folder.name: outcome for run, outcome in run_all(runs, 2, "local", use_cpu=True)}
     ray.shutdown()
     assert found["there"]["train_loss"] == expected["train_loss"]
     assert isinstance(found["fails"], RunFailed)
-    assert "must be at least 1" in str(found["fails"])
+    assert str(found["fails"]).startswith("--max_seq_length must be at least 1")

@@ -5,7 +5,7 @@ from transformers import BertConfig
 
 from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.tasks.labels import checkpoint_labels, choose_labels, label_fields
-from hf_localattn.tasks.task import Checkpoint
+from hf_localattn.training.arguments import ModelArguments
 
 
 def labels(text):
@@ -19,8 +19,8 @@ def chosen(of_data, of_model, **options):
     config = None
     if of_model:
         config = BertConfig(**label_fields(labels(of_model).names), problem_type=labels(of_model).problem_type)
-    fresh = options.pop("may_be_fresh", False)
-    return choose_labels(labels(of_data), Checkpoint("it", config, fresh), **{"trained": True, **options})
+    model_args = ModelArguments("it", ignore_mismatched_sizes=options.pop("may_be_fresh", False))
+    return choose_labels(labels(of_data), model_args, config, **{"trained": True, **options})
 
 
 @pytest.mark.parametrize(

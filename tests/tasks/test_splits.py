@@ -1,54 +1,23 @@
-"""Splits of a run: limits on their rows, rows without text, and warnings about their features."""
+"""Splits of a run: limits on their rows, and warnings about their features."""
 
 from types import SimpleNamespace
 
 import pytest
 from datasets import Dataset, DatasetDict
 
-from hf_localattn.data import Source
 from hf_localattn.data.folds import Fold
-from hf_localattn.tasks import TASKS
-from hf_localattn.tasks.arguments import DataArguments
+from hf_localattn.tasks import TextClassification
 from hf_localattn.tasks.splits import load_splits, warn_of_no_query
-from hf_localattn.tasks.task import SPLITS
-from tests.qa_helpers import question, write_jsonl
+from hf_localattn.tasks.task import SPLITS, DataArguments
+from tests.qa_helpers import write_jsonl
 
-ROWS = {
-    "question-answering": (question(0), question(1, question=" ")),
-    "question-generation": (question(0), question(1, context="")),
-    "text-classification": ({"text": "the cat", "label": "a"}, {"text": "", "label": "a"}),
-    "token-classification": ({"tokens": ["a"], "ner_tags": ["O"]}, {"tokens": [], "ner_tags": []}),
-    "negation": ({"tokens": ["no"], "cue": [1], "scope": [0]}, {"tokens": [], "cue": [], "scope": []}),
-    "multiple-choice": (
-        {"context": "a", "choices": ["b", "c"], "label": 0},
-        {"context": "a", "choices": ["", "c"], "label": 0},
-    ),
-}
-"""A row of each task, and one without text."""
 PARTS = {"train": "--do_train", "validation": "--do_eval"}
-
-
-def task_of(name, **given):
-    task = TASKS[name]
-    options = {"task_name": "negation"} if name == "negation" else {}
-    return task(
-        task.DataArguments(**given, **options), task.TrainingArguments("out", use_cpu=True, report_to="none", seed=3)
-    )
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_rows_without_text_are_left_out_if_it_is_asked_for(tmp_path, name):
-    row, empty = ROWS[name]
-    path = write_jsonl(tmp_path / "rows.jsonl", [empty, row])
-    task = task_of(name, train_file=str(path), skip_empty=True)
-    for rows in (task.read(str(path), True), task.read(Source("hub", Dataset.from_list([empty, row])), True)):
-        assert rows["index"][:] == [1]
 
 
 @pytest.mark.parametrize("source", ["file", "hub", "stream"])
 def test_a_limit_counts_the_rows_that_are_not_left_out(tmp_path, monkeypatch, source):
     """Of streamed training rows it counts those that are read."""
-    row, empty = ROWS["text-classification"]
+    row, empty = ({"text": text, "label": "a"} for text in ("the cat", ""))
     rows = [empty, row, empty, empty, row, row]
     path = str(write_jsonl(tmp_path / "rows.jsonl", rows))
     given = {"train_file": path, "validation_file": path} if source == "file" else {"dataset_name": "some/rows"}
@@ -57,7 +26,8 @@ def test_a_limit_counts_the_rows_that_are_not_left_out(tmp_path, monkeypatch, so
         hub = {split: rows.to_iterable_dataset() for split, rows in hub.items()}
     monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: hub)
     limits = {"max_train_samples": 2, "max_eval_samples": 2, "streaming": source == "stream"}
-    data, _ = load_splits(task_of("text-classification", **given, **limits, skip_empty=True), PARTS)
+    data_args = TextClassification.DataArguments(**given, **limits, skip_empty=True)
+    data, _ = load_splits(TextClassification(data_args, SimpleNamespace(seed=3)), PARTS)
     assert data["validation"]["index"][:] == [1, 4]
     assert data["train"]["index"][:] == ([1] if source == "stream" else [1, 4])
 

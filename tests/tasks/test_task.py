@@ -8,7 +8,6 @@ from types import MappingProxyType
 import datasets
 import numpy as np
 import pytest
-from transformers import DataCollatorWithPadding
 
 from hf_localattn.registry import AUTO_CLASSES
 from hf_localattn.tasks import (
@@ -19,17 +18,14 @@ from hf_localattn.tasks import (
     Task,
     TokenClassification,
     choose_task,
-    get_task,
     prepare_run,
 )
-from hf_localattn.tasks.arguments import option
-from hf_localattn.tasks.lengths import input_length, padding
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 
 @dataclass
 class ParityArguments(DataArguments):
-    divisor: int = option(2, "Divisor of the numbers of words.")
+    divisor: int = 2
 
 
 def remainders(batch, tokenizer, max_length, divisor):
@@ -48,17 +44,11 @@ class Parity(Task):
         with open(data, encoding="utf-8") as file:
             return datasets.Dataset.from_dict({"text": file.read().splitlines()})
 
-    def choose_labels(self, data, checkpoint):
+    def choose_labels(self, data, model_args, config):
         return {"num_labels": self.args.divisor}
-
-    def adapt(self, model, tokenizer):
-        self.max_length = input_length(model, tokenizer, self.args)
 
     def encoder(self, split):
         return remainders, {"max_length": self.max_length, "divisor": self.args.divisor}
-
-    def collator(self, tokenizer, model, multiple):
-        return DataCollatorWithPadding(tokenizer, **padding(self.args, self.max_length, multiple))
 
     def score(self, split, outputs, labels):
         found = outputs.argmax(-1)
@@ -91,16 +81,11 @@ def test_a_task_has_a_dozen_methods():
 
 @pytest.mark.parametrize("name", TASKS)
 def test_tasks_are_complete(name):
-    task = get_task(name)
+    task = TASKS[name]
     assert task.model_task in AUTO_CLASSES
     assert issubclass(task.DataArguments, DataArguments)
-    needed = ("read", "adapt", "encoder", "collator", "score", "write_predictions")
+    needed = ("read", "encoder", "score", "write_predictions")
     assert not [method for method in needed if getattr(task, method) is getattr(Task, method)]
-
-
-def test_an_unknown_task_is_told_with_those_that_there_are():
-    with pytest.raises(ValueError, match="question-answering"):
-        get_task("question_answering")
 
 
 def test_scopes_are_a_task_of_their_own():

@@ -7,26 +7,33 @@ from hf_localattn.training.arguments import ModelArguments, TrainingArguments, p
 
 CLASSES = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
 DATA = ["--train_file", "x.json", "--output_dir", "out"]
+MODEL = ["--model_name_or_path", "x"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "Give either --model_name_or_path, or --family together with --backbone"),
-        (["--model_name_or_path", "x", "--family", "cool", "--backbone", "y"], "Give either"),
+        ([*MODEL, "--family", "cool", "--backbone", "y"], "Give either"),
         (["--family", "cool"], "--family cool needs --backbone"),
-        (["--model_name_or_path", "x", "--backbone", "y"], "--backbone needs --family"),
-        (["--family", "hot", "--backbone", "x"], "--family must be one of cool, .*baseline; got 'hot'"),
+        ([*MODEL, "--backbone", "y"], "--backbone needs --family"),
+        (["--family", "hot", "--backbone", "x"], "no family 'hot'. Choose one of cool, .*baseline"),
         (["--family", "baseline", "--backbone", "x", "--local_config", "a=1"], "--local_config sets fields"),
         (["--family", "cool", "--backbone", "x", "--local_config", "mod=l2g"], "no field 'mod'. Did you mean 'mode'"),
         (["--family", "cool", "--backbone", "x", "--config_name", "y"], "--config_name cannot be used with"),
-        (["--model_name_or_path", "x", "--max_train_samples", "0"], "--max_train_samples must be at least 1"),
-        (["--model_name_or_path", "x", "--dataset_name", "squad"], "either --dataset_name or files"),
-        (
-            ["--model_name_or_path", "x", "--lerning_rate", "1"],
-            "Unknown option --lerning_rate. Did you mean --learning",
-        ),
+        ([*MODEL, "--max_train_samples", "0"], "--max_train_samples must be at least 1"),
+        ([*MODEL, "--dataset_name", "squad"], "either --dataset_name or files"),
+        ([*MODEL, "--lerning_rate", "1"], "Unknown option --lerning_rate. Did you mean --learning"),
         (["--famly", "cool", "--backbone", "x"], r"Unknown option --famly. Did you mean --family\?"),
+        ([*MODEL, "--early_stopping_patience", "0"], "early_stopping_patience must be at least 1; got 0"),
+        ([*MODEL, "--early_stopping_patience", "2", "--eval_strategy", "no"], "--eval_strategy no contradicts it"),
+        ([*MODEL, "--early_stopping_patience", "2", "--save_strategy", "no"], "--save_strategy no contradicts it"),
+        ([*MODEL, "--lookahead_steps", "0"], "lookahead_steps must be at least 1; got 0"),
+        ([*MODEL, "--lookahead_steps", "5", "--lookahead_alpha", "0"], "above 0 and at most 1; got 0.0"),
+        ([*MODEL, "--lookahead_steps", "5", "--lookahead_alpha", "1.5"], "above 0 and at most 1; got 1.5"),
+        ([*MODEL, "--lookahead_alpha", "0.5"], "--lookahead_alpha needs --lookahead_steps"),
+        ([*MODEL, "--search_trials", "2"], "--search_trials needs --search_space"),
+        ([*MODEL, "--workers", "0"], "workers must be at least 1; got 0"),
     ],
 )
 def test_arguments_that_do_not_go_together(arguments, message):
@@ -36,7 +43,7 @@ def test_arguments_that_do_not_go_together(arguments, message):
 
 def test_there_must_be_data():
     with pytest.raises(ValueError, match="No data: give --dataset_name, or --train_file"):
-        parse_arguments(CLASSES, ["--model_name_or_path", "x", "--output_dir", "out"])
+        parse_arguments(CLASSES, [*MODEL, "--output_dir", "out"])
 
 
 def test_fields_of_a_family_come_as_a_list():

@@ -46,19 +46,6 @@ def test_strategies_that_are_given_are_kept():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"early_stopping_patience": 0}, "--early_stopping_patience must be at least 1; got 0"),
-        ({"early_stopping_patience": 2, "eval_strategy": "no"}, "--eval_strategy no contradicts it"),
-        ({"early_stopping_patience": 2, "save_strategy": "no"}, "--save_strategy no contradicts it"),
-    ],
-)
-def test_what_contradicts_early_stopping(options, message):
-    with pytest.raises(ValueError, match=message):
-        arguments(**options)
-
-
-@pytest.mark.parametrize(
     ("options", "metrics", "named", "expected"),
     [
         ({}, "loss f1", None, (None, None)),

@@ -1,15 +1,13 @@
 """Entry of the toy family."""
 
 from hf_localattn.models.configuration_toy import ToyConfig
-from hf_localattn.models.modeling_toy import ToyForSequenceClassification, ToyForTokenClassification, ToyModel
 
-from hf_localattn.registry.family import Family
-from hf_localattn.registry.views import LocalMap
+from hf_localattn.models import modeling_toy
+from hf_localattn.registry.family import Family, LocalMap
 
 TOY = Family(
     config=ToyConfig,
-    model=ToyModel,
-    heads={"text-classification": ToyForSequenceClassification, "token-classification": ToyForTokenClassification},
+    classes=modeling_toy,
     example="A toy is read.",
     local_map=LocalMap(
         is_available=lambda config: config.num_toy_layers > 0, settings="num_toy_layers > 0", title="toy attention"

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import tempfile
 from pathlib import Path
 
 import numpy
@@ -53,13 +52,6 @@ def train_tiny_parser(folder: str | Path, language: str = "en") -> Path:
         numpy.random.set_state(states[1])
     pipeline.to_disk(folder)
     return Path(folder)
-
-
-def write_tiny_parser(folder: Path) -> None:
-    """Write the English parser of the package, without the components that parsing does not need."""
-    with tempfile.TemporaryDirectory() as whole:
-        pipeline = spacy.load(train_tiny_parser(Path(whole, "en")), exclude=["tagger", "ner", "doc_cleaner"])
-    pipeline.to_disk(folder)
 
 
 def _pipeline(language):

@@ -1,19 +1,18 @@
 """Parses in a folder: equal to fresh ones, shared by processes, and never in the way of a run."""
 
 import multiprocessing
-import os
 import sqlite3
 
 import pytest
 import spacy
 
 from hf_localattn.installed import parse_store
-from hf_localattn.installed.parse_store import FILE, VARIABLE, decode, encode, key_of, read_parses, write_parses
+from hf_localattn.installed.parse_store import FILE, VARIABLE, decode, encode, key_of
 from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import load_pipeline, parse
-from scripts.tiny_parser import SENTENCES
 from tests.parsers import tiny_parser
+from tests.tiny_parser import SENTENCES
 
 TEXTS = [sentence for sentence, _ in SENTENCES["en"]]
 MIXED = [*TEXTS, tuple(TEXTS[0].split()), ("a", " ", "b"), "", "  "]
@@ -92,51 +91,28 @@ def retrained(folder):
     return str(folder)
 
 
-def test_what_changes_a_parse_is_in_its_key(folder, tmp_path):
-    contents(TEXTS[:1])
-    contents(TEXTS[:1], "whitespace")
+def test_what_changes_a_parse_is_in_its_key_but_no_text_in_the_file(folder, tmp_path):
+    contents(["The secret cat sleeps."])
+    contents(["The secret cat sleeps."], "whitespace")
     contents([tuple(TEXTS[0].split())])
     contents(TEXTS[:1], parser=retrained(tmp_path / "retrained"))
     assert number_of_parses(folder) == 4
+    assert b"secret" not in file_of(folder).read_bytes()
     keys = [("a b",), ("a", "b"), "a b", ("ab",), ("a", "b", "")]
     assert len({key_of(text, "parser", "x") for text in keys} | {key_of("a b", "parser", "y")}) == 6
 
 
-def test_files_have_no_texts(folder):
-    contents(["The secret cat sleeps."])
-    assert b"secret" not in file_of(folder).read_bytes()
+def _parse_some(number):
+    contents([f"The cat {number} {index} sleeps." for index in range(20)])
 
 
-def _loaded():
-    return tiny_parser("en"), load_pipeline(tiny_parser("en"))
-
-
-def _store_some(number, ready):
-    ready.wait()
-    texts, source = [f"{number} {index}" for index in range(20)], ("parser", *_loaded())
-    for text in texts:
-        write_parses({text: Words(1, [0], [0], [1])}, *source)
-    return len(read_parses(texts, *source))
-
-
-def test_processes_share_a_folder(folder):
-    context = multiprocessing.get_context("fork")
-    with context.Pool(4) as pool:
-        ready = context.Manager().Event()
-        jobs = [pool.apply_async(_store_some, (number, ready)) for number in range(4)]
-        ready.set()
-        assert [job.get(60) for job in jobs] == [20] * 4
-    assert number_of_parses(folder) == 80
-
-
-def test_a_forked_process_opens_its_own_connection(folder):
-    contents(TEXTS[:1])
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        pool.apply(contents, (TEXTS,))
-        assert pool.apply(os.getpid) != os.getpid()
-    assert number_of_parses(folder) == len(set(TEXTS))
+def test_processes_share_a_folder_and_forked_ones_open_their_own_connection(folder):
+    contents(TEXTS)
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        pool.map(_parse_some, range(4), chunksize=1)
+    assert number_of_parses(folder) == len(set(TEXTS)) + 80
     contents(["The cat sleeps here."])
-    assert number_of_parses(folder) == len(set(TEXTS)) + 1
+    assert number_of_parses(folder) == len(set(TEXTS)) + 81
 
 
 def _no_database(folder):
@@ -175,22 +151,6 @@ def test_a_broken_cache_is_left_out_with_one_warning(break_it, folder, caplog, m
     sla_parser._cache.clear()
     assert contents(TEXTS) == fresh
     assert [VARIABLE in record.message for record in caplog.records] == [True]
-
-
-def test_a_full_disk_stops_nothing(folder, caplog, monkeypatch):
-    contents(TEXTS[:1])
-    connect = sqlite3.connect
-
-    def connect_to_full(*args, **kwargs):
-        database = connect(*args, **kwargs)
-        database.execute(f"PRAGMA max_page_count = {database.execute('PRAGMA page_count').fetchone()[0]}")
-        return database
-
-    monkeypatch.setattr(sqlite3, "connect", connect_to_full)
-    many = [f"The cat {number} sleeps." for number in range(500)]
-    assert len(contents(many)) == len(contents([f"{text} Now." for text in many])) == 500
-    assert caplog.text.count("database or disk is full") == len(caplog.records) == 1
-    assert number_of_parses(folder) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,208 @@
+"""Commands that show, ask, export and compare trained models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from typer import Argument, Option
+
+from hf_localattn.extras import require
+from hf_localattn.names import find_files
+
+# Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
+
+Settings = Annotated[
+    list[str] | None,
+    Option(
+        "--config",
+        metavar="NAME=VALUE",
+        help="A setting of the tokenizer, such as parser=FOLDER for SLA. Repeat the option for more.",
+    ),
+]
+
+Kind = Literal["auto", "self", "local", "gates", "tokens"]
+
+
+def inspect(
+    checkpoint: Annotated[
+        str, Argument(metavar="CHECKPOINT", help="Hub id or folder of a model of a family, or of any encoder.")
+    ],
+    output: Annotated[
+        Path,
+        Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            dir_okay=False,
+            help="Output file, which is overwritten: .png, .svg, .pdf, .html or .json.",
+        ),
+    ],
+    texts: Annotated[
+        list[str] | None, Argument(metavar="TEXT", help="Input texts. For OA write [CUE] before each cue word.")
+    ] = None,
+    pair: Annotated[
+        str | None, Option(metavar="TEXT", help="Second text of a pair, such as the passage of a question.")
+    ] = None,
+    compare: Annotated[
+        str | None, Option(metavar="OTHER", help="Another checkpoint to compare with the first one.")
+    ] = None,
+    file: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="File of texts, in place of TEXT: one per line (.txt), or a column of a table (.csv, .tsv, .json,"
+            " .jsonl).",
+        ),
+    ] = None,
+    max_samples: Annotated[int | None, Option(min=1, metavar="N", help="Use only the first N rows of --file.")] = None,
+    text_column_names: Annotated[
+        str | None, Option(metavar="NAMES", help="Text columns of --file: one, or two separated by a comma.")
+    ] = None,
+    kind: Annotated[
+        Kind,
+        Option(
+            help="auto: the mechanism of the model's family; self: map of the encoder's self-attention; local: map of"
+            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights."
+        ),
+    ] = "auto",
+    layers: Annotated[
+        Any,
+        Option(
+            metavar="N,N,...",
+            parser=lambda text: [int(number) for number in text.split(",")],
+            help="Layers to average a map over, from 0; by default all.",
+        ),
+    ] = None,
+    special_tokens: Annotated[
+        bool, Option("--special-tokens", help="Show special tokens such as [CLS] and [SEP], too.")
+    ] = False,
+    trust_remote_code: Annotated[
+        bool, Option("--trust-remote-code", help="Run the Python code of the checkpoints.")
+    ] = False,
+    config: Settings = None,
+) -> None:
+    """Show attention maps, gates or token weights of a checkpoint, alone or next to those of another one."""
+    if output.suffix in (".png", ".svg", ".pdf"):
+        require("plot", f"-o {output}")
+    if file is not None:
+        require("train", "--file")
+    from hf_localattn.inspection.command import run
+
+    run(
+        checkpoint,
+        output,
+        texts or (),
+        pair=pair,
+        compare=compare,
+        file=file,
+        max_samples=max_samples,
+        text_column_names=text_column_names,
+        kind=kind,
+        layers=layers,
+        special_tokens=special_tokens,
+        trust_remote_code=trust_remote_code,
+        settings=config or (),
+    )
+
+
+def demo(
+    checkpoint: Annotated[
+        str, Argument(metavar="CHECKPOINT", help="Hub id or folder of a model with a head, of any family or of none.")
+    ],
+    host: Annotated[
+        str, Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 for all of this machine's.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None, Option(min=1, max=65535, metavar="N", help="Port; by default the first free one from 7860.")
+    ] = None,
+    share: Annotated[bool, Option("--share", help="Also create a public address, on a server of gradio.")] = False,
+    trust_remote_code: Annotated[
+        bool, Option("--trust-remote-code", help="Run the Python code of the checkpoint.")
+    ] = False,
+    config: Settings = None,
+) -> None:
+    """Open a page on this machine that asks a checkpoint.
+
+    It finds answers, negation, classes, labels of words, masked words, choices, or generates text. The page shows the
+    attention of the model, too. It needs gradio (`pip install 'hf_localattn[demo]'`).
+    """
+    require("demo", "`hf-localattn demo`")
+    from hf_localattn.serving.demo import run
+
+    run(
+        checkpoint,
+        host=host,
+        port=port,
+        share=share,
+        trust_remote_code=trust_remote_code,
+        settings=config or (),
+    )
+
+
+def export(
+    checkpoint: Annotated[str, Argument(metavar="CHECKPOINT", help="Folder of a trained model.")],
+    output_dir: Annotated[str, Argument(metavar="OUT", help="Output folder, which must be new or empty.")],
+    quantize: Annotated[
+        Literal["int8", "int8-weights"] | None,
+        Option(help="A graph of a quarter of the size: the faster one, or the one with more exact outputs."),
+    ] = None,
+    check_file: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="Texts on which the decisions of the quantized graph are compared, one per line; a tab between the"
+            " question and its context, or between the texts of a pair. By default sample texts.",
+        ),
+    ] = None,
+    config: Settings = None,
+) -> None:
+    """Write a checkpoint as an ONNX graph for any batch size and length, with its tokenizer and a program.
+
+    The graph is compared with the model before it is written. `python OUT/infer.py TEXT...` runs it with onnxruntime.
+    """
+    require("onnx", "`hf-localattn export`")
+    check_file = check_file and find_files(check_file)
+    from hf_localattn.exported import SETTINGS
+    from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
+
+    folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, check_file=check_file, settings=config or ())
+    task = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["task"]
+    print(f"Wrote {folder}. Run it with: python {folder}/infer.py {ARGUMENTS.get(task, 'TEXT')}")
+
+
+RESULT = (
+    "Output folder of a training script, also with --num_folds; a pattern in quotes for several seeds, such as"
+    " 'runs/cool-*'; or a row of a reproduced table, TABLE.json:ROW or TABLE.json:ROW:TASK."
+)
+
+
+def compare(
+    first: Annotated[str, Argument(metavar="RUN_A", help=RESULT)],
+    second: Annotated[str, Argument(metavar="RUN_B", help="Result to compare it with, in the same form.")],
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME",
+            help="A score, such as eval_f1; by default all of both results. Repeat the option for more.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, Option("-o", "--output", metavar="FILE", help="Also write the comparison as JSON.")
+    ] = None,
+) -> None:
+    """Compare the scores of two finished results: difference, 95 % interval and corrected p-value.
+
+    Runs are compared in pairs with the same seed or fold, by a paired t-test.
+
+    Printed for each score: the means of A and B, their difference with its 95 % interval, and the p-value after Holm's
+    correction for all scores with the number of pairs. Results without a common seed, on other data, or
+    with a NaN score are refused.
+
+    Example: `hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1`
+    """
+    require("train", "`hf-localattn compare`")
+    from hf_localattn.studies.compare import compare
+
+    print(compare(first, second, metric or (), output))

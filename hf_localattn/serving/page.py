@@ -1,0 +1,244 @@
+"""Page that asks a model: fields, an answer, and rows whose parts of the text are highlighted.
+
+`hf-localattn push --space` writes this file without the functions of other tasks, and with `SPACE` filled in, as the
+program of a Space. It may import only the standard library, torch, transformers, and gradio in a function.
+"""
+
+import html
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+from transformers import AutoModelForMultipleChoice, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+SPACE: dict[str, Any] = {}  # task, model, title, example, and how to load the model
+WITHOUT_PIPELINE = {"multiple-choice": AutoModelForMultipleChoice, "text2text-generation": AutoModelForSeq2SeqLM}
+TEXT = ("Text", "The baker Mira grows white roses.", 3)
+
+
+class Answer(NamedTuple):
+    """An answer on the page."""
+
+    result: str | dict[str, float]  # text, or probabilities by class
+    rows: Any = ()  # of the table
+    marked: Any = ()  # for each row or for all, the characters of a text, each with a label, a weight or None
+    found: Any = ()  # what the model found, for each row or for all
+
+
+class Task(NamedTuple):
+    """A task of the page."""
+
+    answer: Callable[[Any, list[str], bool], Answer]  # from a pipeline, the texts and the check box
+    fields: tuple[tuple[str, str, int], ...]  # label, example and lines
+    columns: tuple[str, ...]  # of the table
+    required: int  # number of fields that must not be empty
+    flag: str  # label of the check box
+
+
+TASKS: dict[str, Task] = {}
+
+
+def answers(task: str, *fields: Any, columns: Any = (), required: int = 1, flag: str = "") -> Any:
+    """Register the function below for a task."""
+    return lambda answer: TASKS.setdefault(task, Task(answer, fields, columns, required, flag)).answer
+
+
+def encode(pipe: Any, *texts: Any) -> Any:
+    """Tokenize texts that are not too long for the model."""
+    encoded = pipe.tokenizer(*texts, padding=True, return_tensors="pt", verbose=False)
+    if encoded["input_ids"].shape[-1] > (limit := pipe.tokenizer.model_max_length):
+        raise ValueError(f"The text is too long: the model takes at most {limit} tokens.")
+    return encoded.to(pipe.model.device)
+
+
+def mark(text: str, spans: Any) -> list[Any]:
+    """Label the characters of a text that are in spans."""
+    labels: list[Any] = [None] * len(text)
+    for start, end, label in spans:  # the last one wins
+        labels[start:end] = [label] * (end - start)
+    return list(zip(text, labels, strict=True))
+
+
+@answers(
+    "question-answering",
+    ("Question", "Who is the baker?", 1),
+    ("Passage", "Hugo is the smith. The baker Mira grows white roses.", 6),
+    columns=("Answer", "Score", "Characters"),
+    required=2,
+    flag="The passage may have no answer",
+)
+def answer_question(pipe: Any, texts: list[str], flag: bool) -> Answer:
+    """Find answers in a passage."""
+    found = pipe(question=texts[0], context=texts[1], top_k=5, handle_impossible_answer=flag)
+    found = [found] if isinstance(found, dict) else found
+    rows = [
+        [one["answer"] or "(no answer)", f"{one['score']:.4f}", f"{one['start']} to {one['end']}"] for one in found
+    ]
+    marked = [mark(texts[1], [(one["start"], one["end"], "answer")]) for one in found]
+    return Answer(rows[0][0] if rows else "The passage has no answer.", rows, marked, found)
+
+
+@answers(
+    "negation",
+    ("Text", "He neither spoke nor moved. That is impossible.", 4),
+    columns=("Cue", "Scope", "Kind", "Scores of cue and scope"),
+)
+def find_negation(pipe: Any, texts: list[str], flag: bool) -> Answer:
+    """Find cues of negation or speculation, and their scopes."""
+    found, rows, marked = pipe(texts[0]), [], []
+    for one in found:
+        cue, scope = (" … ".join(span["text"] for span in one[name]) for name in ("cue", "scope"))
+        scores = f"{one['score']:.4f}, {one['scope_score']:.4f}"
+        rows.append([cue, scope or "(empty)", f"{one['kind']}, {one['type']}", scores])
+        spans = [(span["start"], span["end"], name) for name in ("scope", "cue") for span in one[name]]
+        marked.append(mark(texts[0], spans))
+    number = f"{len(found)} cue{'s' if len(found) > 1 else ''}"
+    return Answer(number if found else "The model found no cue.", rows, marked, found)
+
+
+@answers("text-classification", TEXT, ("Second text, only for models of pairs", "", 2))
+def classify(pipe: Any, texts: list[str], flag: bool) -> Answer:
+    """Return the classes of a text or a pair, or the number of a regression, and weights of tokens."""
+    given = [text for text in texts if text]
+    inputs = encode(pipe, *given)
+    found = pipe(dict(zip(("text", "text_pair"), given, strict=False)), top_k=None)
+    result = {one["label"]: one["score"] for one in found} if len(found) > 1 else f"{found[0]['score']:.4g}"
+    with torch.inference_mode():
+        weights = pipe.model(**inputs, output_attentions=True).get("token_attention")
+    if weights is None:
+        return Answer(result)
+    starts = (0, len(given[0]) + 1)  # of the texts, with a line break between them
+    tokens = zip(inputs.encodings[0].sequence_ids, inputs.encodings[0].offsets, weights[0].tolist(), strict=True)
+    spans = [(starts[i] + start, starts[i] + end, weight) for i, (start, end), weight in tokens if i is not None]
+    most = max((weight for *_, weight in spans), default=1.0)
+    return Answer(result, marked=[mark("\n".join(given), [(*place, weight / most) for *place, weight in spans])])
+
+
+@answers("token-classification", TEXT, columns=("Text", "Label", "Score"))
+def label_words(pipe: Any, texts: list[str], flag: bool) -> Answer:
+    """Label the words of a text."""
+    encode(pipe, texts[0])  # the pipeline would cut a long text
+    found = pipe(texts[0], aggregation_strategy="first")
+    spans = [(one["start"], one["end"], one["entity_group"]) for one in found]
+    rows = [[texts[0][one["start"] : one["end"]], one["entity_group"], f"{one['score']:.4f}"] for one in found]
+    return Answer(f"{len(found) or 'no'} labeled parts", rows, [mark(texts[0], spans)])
+
+
+@answers("fill-mask", ("Text with one [MASK]", "The baker Mira grows [MASK].", 3), columns=("Token", "Score"))
+def fill_mask(pipe: Any, texts: list[str], flag: bool) -> Answer:
+    """Find words for the gap of a text."""
+    mask = pipe.tokenizer.mask_token
+    before, *after = (text := texts[0].replace("[MASK]", mask)).split(mask)
+    if len(after) != 1:
+        raise ValueError(f"Write {mask} once, in the place of the word to find.")
+    encode(pipe, text)
+    rows = [[one["token_str"].strip(), f"{one['score']:.4f}"] for one in pipe(text, top_k=5)]
+    return Answer(rows[0][0], rows, [[(before, None), (word, "word"), (after[0], None)] for word, _ in rows])
+
+
+@answers(
+    "multiple-choice",
+    ("Beginning or question", "Mira is the baker.", 3),
+    ("Choices, one per line", "She bakes bread.\nShe shoes horses.", 4),
+    required=2,
+)
+def choose(pipe: Any, texts: list[str], flag: bool) -> Answer:
+    """Weigh the choices against each other."""
+    choices = [line.strip() for line in texts[1].splitlines() if line.strip()]
+    if not 2 <= len(choices) <= 100:
+        raise ValueError(f"There are {len(choices)} choices: write 2 to 100, each on its own line.")
+    inputs = encode(pipe, [texts[0]] * len(choices), choices)
+    with torch.inference_mode():
+        logits = pipe.model(**{name: value[None] for name, value in inputs.items()}).logits[0]
+    names = [f"{number}. {choice}" for number, choice in enumerate(choices, 1)]
+    scores = dict(zip(names, logits.float().softmax(-1).tolist(), strict=True))
+    return Answer(scores, found=[{"choice": choices[int(logits.argmax())]}])
+
+
+@answers(
+    "text2text-generation",
+    ("Text, or the answer to ask for", "Mira", 2),
+    ("Passage of the answer", "Hugo is the smith. The baker Mira grows white roses.", 4),
+    columns=("Text", "Score"),
+)
+def generate(pipe: Any, texts: list[str], flag: bool) -> Answer:
+    """Generate texts."""
+    inputs = encode(pipe, *filter(None, texts))
+    inputs.pop("token_type_ids", None)
+    best = {"num_beams": 5, "num_return_sequences": 5, "max_new_tokens": 64}
+    with torch.inference_mode():
+        output = pipe.model.generate(**inputs, **best, return_dict_in_generate=True, output_scores=True)
+    written = pipe.tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
+    scores = output.sequences_scores.exp().tolist()
+    rows = [[text.strip(), f"{score:.4f}"] for text, score in zip(written, scores, strict=True)]
+    return Answer(rows[0][0] or "(empty text)", rows)
+
+
+def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
+    """Add fields and results to the page that gradio is building; return a state of the texts and what was found."""
+    import gradio as gr
+
+    asked = TASKS[task]
+    columns = list(asked.columns) or ["Class"]
+    with gr.Row(equal_height=False):
+        with gr.Column():
+            texts = [gr.Textbox(text, label=label, lines=lines, max_lines=20) for label, text, lines in asked.fields]
+            texts[0].value = example or texts[0].value
+            flag = gr.Checkbox(label=asked.flag, visible=bool(asked.flag))
+            button = gr.Button("Run", variant="primary")
+        with gr.Column():
+            result = gr.Textbox(label="Result", interactive=False) if asked.columns else gr.Label(label="Result")
+            shape = {"column_widths": [f"{100 // len(columns)}%" for _ in columns]}
+            table = gr.Dataframe(headers=columns, **shape, wrap=True, visible=False)
+            marked = gr.HighlightedText(label="Text", combine_adjacent=True, visible=False)
+    answers, shown = gr.State(), gr.State()
+
+    def show(given: list[str], answer: Answer, row: int) -> list[Any]:
+        parts, found = ([*every[row:], *every[-1:], None][0] for every in (answer.marked, answer.found))
+        return [gr.HighlightedText(parts, visible=bool(parts)), (given, found or {})]
+
+    def run(*inputs: Any) -> list[Any]:
+        given = [(text or "").strip() for text in inputs[:-1]]
+        try:
+            if not all(given[: asked.required]):
+                raise ValueError(f"The field {asked.fields[given.index('')][0]!r} is empty: write a text.")
+            answer = asked.answer(pipe, given, inputs[-1])
+        except Exception as error:  # whatever it is, the page says it and goes on
+            raise gr.Error(html.escape(str(error)), duration=None) from error
+        title = "Select a row to highlight it" if len(answer.marked) > 1 else "All results"
+        rows = gr.Dataframe(list(answer.rows), label=title, visible=bool(answer.rows))
+        return [(given, answer), answer.result, rows, *show(given, answer, 0)]
+
+    def select(last: Any, event: gr.SelectData) -> list[Any]:
+        return show(last[0], last[1], event.index[0])
+
+    button.click(run, [*texts, flag], [answers, result, table, marked, shown], api_name="ask")
+    table.select(select, [answers], [marked, shown], api_name=False)
+    return shown
+
+
+def launch(page: Any, **settings: Any) -> Any:
+    """Start the server of a page, with fonts of the browser's system, so that nothing else is loaded."""
+    import gradio as gr
+
+    theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["system-ui", "sans-serif"])
+    css = ".textfield {display: block; word-break: normal; white-space: pre-line} .token-container {display: inline}"
+    return page.launch(theme=theme, css=css, footer_links=[], **settings)
+
+
+def load_pipe(task: str, model: Any, **trust: Any) -> Any:
+    """Return a pipeline; for a task without one, an object with the model and the tokenizer."""
+    if task not in WITHOUT_PIPELINE:
+        return pipeline(task, model=model, **trust)
+    loaded = WITHOUT_PIPELINE[task].from_pretrained(model, **trust).eval()
+    return SimpleNamespace(model=loaded, tokenizer=AutoTokenizer.from_pretrained(model, **trust))
+
+
+if __name__ == "__main__":
+    import gradio
+
+    with gradio.Blocks(title=SPACE["title"]) as page:
+        gradio.Markdown(f"# {SPACE['title']}")
+        add_widget(SPACE["task"], load_pipe(SPACE["task"], SPACE["model"], **SPACE["trust"]), SPACE["example"])
+    launch(page)

@@ -1,0 +1,176 @@
+"""Fields of all families: values and combinations that are refused, and what accepted ones decide."""
+
+import pytest
+import torch
+from transformers import BertConfig
+
+from hf_localattn import CoolConfig, CoolModel, registry
+from hf_localattn.registry import FAMILIES
+from tests.models.tiny import COMMON, tiny_config
+
+COOL, SLA, OA, SAM = "cool", "sla-bert", "oa-xlnet", "sam-roberta"
+
+REFUSED = [
+    (COOL, {"mode": "global"}, "mode", "g2l"),
+    (COOL, {"mode": "l2g", "local_attention": "none"}, "mode", "no local layers"),
+    (COOL, {"mode": "l2g", "mlm_residual": True}, "mode", "mlm_residual"),
+    (COOL, {"mode": "l2g", "backbone_config": {"model_type": "bart"}}, "mode", "g2l"),
+    (COOL, {"mode": "g&l", "backbone_config": {"model_type": "prophetnet"}}, "mode", "g2l"),
+    (COOL, {"mlm_residual": "yes"}, "mlm_residual", "true or false"),
+    (COOL, {"local_attention": "lstm"}, "local_attention", "outlook"),
+    (COOL, {"num_extra_layers": 0}, "num_extra_layers", "at least 1"),
+    (COOL, {"num_local_layers": 1.5}, "num_local_layers", "whole number"),
+    (COOL, {"num_local_layers": -1}, "num_local_layers", "at least 0"),
+    (COOL, {"use_conv": "nein"}, "use_conv", "true or false"),
+    (COOL, {"use_conv": 1}, "use_conv", "true or false"),
+    (COOL, {"conv_filters": 0}, "conv_filters", "at least 1"),
+    (COOL, {"conv_filters": True}, "conv_filters", "whole number"),
+    (COOL, {"conv_kernel_sizes": [3, 6]}, "conv_kernel_sizes", "conv_alignment='same'"),
+    (COOL, {"conv_kernel_sizes": []}, "conv_kernel_sizes", "sizes"),
+    (COOL, {"conv_kernel_sizes": [0]}, "conv_kernel_sizes", "at least 1"),
+    (COOL, {"conv_kernel_sizes": ["3"]}, "conv_kernel_sizes", "at least 1"),
+    (COOL, {"conv_kernel_sizes": 3}, "conv_kernel_sizes", "list"),
+    (COOL, {"outlook_kernel_size": 4}, "outlook_kernel_size", "odd"),
+    (COOL, {"outlook_num_heads": 7}, "outlook_num_heads", "divide the local width 15"),
+    (COOL, {"outlook_dropout": 1.0}, "outlook_dropout", "number"),
+    (COOL, {"outlook_dropout": "abc"}, "outlook_dropout", "number"),
+    (COOL, {"classifier_dropout": -0.1}, "classifier_dropout", "number"),
+    (COOL, {"classifier_dropout": float("nan")}, "classifier_dropout", "number"),
+    (COOL, {"initializer_range": float("inf")}, "initializer_range", "finite"),
+    (COOL, {"qa_loss": "max"}, "qa_loss", "joint"),
+    (COOL, {"backbone_config": {"model_type": "gpt2"}}, "backbone", "decoder"),
+    (COOL, {"backbone_config": {"model_type": "speech_to_text"}}, "backbone", "text-to-text"),
+    (COOL, {"backbone_config": {"model_type": "vit"}}, "backbone", "text encoder"),
+    (COOL, {"backbone_config": {"model_type": "bert", "is_decoder": True}}, "backbone", "decoder"),
+    (COOL, {"backbone_config": {"model_type": "cool"}}, "backbone", "composite"),
+    (COOL, {"backbone_config": {"model_type": "brt"}}, "brt", "Unrecognized"),
+    (COOL, {"backbone_config": "bert"}, "backbone_config", "dict"),
+    (SLA, {"local_attention": "syntactic"}, "local_attention", "syntax"),
+    (SLA, {"syntax_threshold": -1}, "syntax_threshold", "at least 0"),
+    (SLA, {"sla_layers": 3}, "sla_layers", "list"),
+    (SLA, {"sla_layers": [1, 1]}, "sla_layers", "distinct"),
+    (SLA, {"sla_layers": [[0]]}, "sla_layers", "list"),
+    (SLA, {"sla_layers": []}, "sla_layers", "list"),
+    (SLA, {"sla_layers": [2]}, "sla_layers", "from 0 to 1"),
+    (SLA, {"mlm_residual": True}, "mlm_residual", "gate_bias_init"),
+    (OA, {"local_attention": "emc"}, "local_attention", "emb"),
+    (OA, {"oa_num_heads": 5}, "oa_num_heads", "one of 1, 2, 4, 8, 16, 32"),
+    (OA, {"oa_num_heads": 0}, "oa_num_heads", "at least 1"),
+    (OA, {"oa_num_heads": 4, "local_attention": "ca"}, "oa_num_heads", "one of 2, 8, 32, .* square"),
+    (OA, {"kv_sharing": "some"}, "kv_sharing", "trunk"),
+    (OA, {"query_summary": "x"}, "query_summary", "plain"),
+    (OA, {"share_context_projection": 1}, "share_context_projection", "true or false"),
+    (OA, {"oa_chunk_size": 0}, "oa_chunk_size", "at least 1"),
+    (OA, {"num_oa_layers": 0}, "num_oa_layers", "at least 1"),
+    (OA, {"oa_dropout": 1.0}, "oa_dropout", "number"),
+    (SAM, {"fam_threshold": 1.01}, "fam_threshold", "number"),
+    (SAM, {"fam_threshold": 1, "learn_fam_threshold": True}, "fam_threshold", "1"),
+    (SAM, {"tam_hidden_size": 2.0}, "tam_hidden_size", "whole number"),
+]
+
+
+@pytest.mark.parametrize(("name", "fields", "field", "word"), REFUSED, ids=lambda value: str(value).replace(" ", ""))
+def test_impossible_fields_are_named(name, fields, field, word):
+    with pytest.raises(ValueError, match=rf"(?s)(?=.*{field})(?=.*{word})"):
+        tiny_config(name, **fields)
+
+
+def test_impossible_models_are_refused():
+    with pytest.raises(ValueError, match="CoolConfig"):
+        CoolModel(BertConfig(**COMMON))
+    rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
+    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*found 16"):
+        CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
+
+
+IDLE = [
+    (COOL, {}, []),
+    (COOL, {"fusion": "gate"}, ["fusion"]),
+    (COOL, {"fusion": "gate", "mode": "gl"}, []),
+    (COOL, {"use_conv": False, "conv_pooling": "avg"}, ["conv_pooling"]),
+    (COOL, {"local_attention": "conv", "conv_pooling": "avg"}, []),
+    (COOL, {"local_attention": "hgt", "num_local_layers": 1}, []),
+    (COOL, {"local_attention": "gat", "use_conv": False, "graph_window": 2}, ["use_conv"]),
+    (COOL, {"local_attention": "none", "num_local_layers": 2}, ["num_local_layers"]),
+    (OA, {"local_attention": "em", "query_summary": "plain"}, ["query_summary"]),
+    (OA, {"local_attention": "none", "num_oa_layers": 3}, ["num_oa_layers"]),
+    (SAM, {"pooling": "none", "use_tam": False, "num_bilstm_layers": 1}, ["use_tam", "num_bilstm_layers"]),
+    (SAM, {"pooling": "rba", "num_bilstm_layers": 1, "fam_threshold": 0.1}, ["fam_threshold"]),
+    (SAM, {"tam_ffn": "token", "tam_max_length": 9, "tam_hidden_size": 3}, ["tam_max_length"]),
+    (SAM, {"use_fam": False, "attention_order": "tam_fam"}, ["attention_order"]),
+    (SAM, {"use_fam": False, "learn_fam_threshold": True}, ["learn_fam_threshold"]),
+    (SAM, {"use_bilstm": False, "bilstm_merge": "sum", "disan_hidden_size": 3}, ["bilstm_merge", "disan_hidden_size"]),
+    (SAM, {"pooling": "disan", "disan_hidden_size": 3}, []),
+]
+
+
+@pytest.mark.parametrize(("name", "fields", "idle"), IDLE, ids=str)
+def test_fields_without_effect_are_told(name, fields, idle, caplog):
+    registry.logger.warning_once.__func__.cache_clear()
+    config = FAMILIES[name].config(**fields)
+    assert FAMILIES[name].inactive_fields(config) == idle
+    assert all(f"`{field}` is {fields[field]!r}, which has no effect" in caplog.text for field in idle)
+
+
+@pytest.mark.parametrize(
+    ("fields", "layers", "entry"),
+    [
+        ({}, 2, "modeling_cool"),
+        ({"use_conv": False}, 3, "modeling_cool"),
+        ({"local_attention": "conv"}, 0, "modeling_cool"),
+        ({"local_attention": "hgt", "num_local_layers": 1}, 1, "cool_baselines"),
+        ({"local_attention": "gat"}, 3, "cool_baselines"),
+        ({"local_attention": "none", "num_local_layers": 2}, 0, "modeling_cool"),
+        ({"local_attention": "rgcn", "backbone_config": {"model_type": "bart"}}, 3, "cool_baselines_generation"),
+        ({"backbone_config": {"model_type": "bart"}}, 2, "modeling_cool_generation"),
+    ],
+    ids=str,
+)
+def test_fields_of_cool_decide_its_layers_and_code(fields, layers, entry):
+    config = CoolConfig(**fields)
+    assert (config.num_active_local_layers, config.entry_module) == (layers, entry)
+
+
+@pytest.mark.parametrize(
+    ("size", "fields", "heads"),
+    [
+        (768, {}, 12),
+        (384, {}, 12),
+        (384, {"local_attention": "ca"}, 6),  # 64 wide; of 12 they were 32, which is no square
+        (32, {"num_attention_heads": 2}, 2),  # the backbone's: 12 do not divide 32
+    ],
+    ids=str,
+)
+def test_orthogonal_attention_has_twelve_heads_where_they_fit(size, fields, heads):
+    backbone = {"num_attention_heads": fields.pop("num_attention_heads", 12), "hidden_size": size}
+    config = FAMILIES[OA].config(backbone_config={"model_type": "bert", **backbone}, **fields)
+    assert config.oa_num_heads == heads
+
+
+LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
+IDS = {"contradiction": 0, "neutral": 1, "entailment": 2}
+
+
+@pytest.mark.parametrize("labels", [LABELS, {str(number): name for number, name in LABELS.items()}])
+def test_ids_of_labels_follow_from_their_names(labels, tmp_path):
+    assert CoolConfig(id2label=labels).label2id == IDS
+    assert CoolConfig(id2label=labels, label2id={"no": 0, "may be": 1, "yes": 2}).label2id["yes"] == 2
+    config = CoolConfig(num_labels=3)
+    config.id2label = dict(LABELS)  # with the default names in `label2id`
+    config.save_pretrained(tmp_path)
+    assert CoolConfig.from_pretrained(tmp_path).label2id == IDS
+
+
+def test_modern_berts_rhythm_goes_on():
+    config = tiny_config(COOL, "modernbert", local_attention="deeper", num_extra_layers=4)
+    deeper, rhythm = config.backbone_config_to_build(), ["full_attention", "sliding_attention", "sliding_attention"]
+    assert config.backbone_config.layer_types == rhythm
+    assert (deeper.layer_types, deeper.num_hidden_layers) == ([*rhythm, *rhythm, rhythm[0]], 7)
+
+
+def test_the_widths_of_cool_are_the_papers():
+    with torch.device("meta"):
+        without = CoolModel(CoolConfig(use_conv=False))
+    assert (CoolConfig().hidden_size, without.config.hidden_size) == (300, 768)
+    assert len(without.local_encoder.layers) == 3
+    assert without.backbone.pooler is None

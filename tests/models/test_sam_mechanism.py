@@ -1,0 +1,258 @@
+"""SAM's mechanisms, baselines and models against the equations of their papers."""
+
+import pytest
+import torch
+
+from hf_localattn.models.configuration_sam_roberta import SamRobertaConfig
+from hf_localattn.models.modeling_sam_roberta import SamRobertaModel
+from hf_localattn.models.sam_attention import FeatureAttention, SequentialAttention, TokenAttention
+from hf_localattn.models.sam_baselines import DiSAN, RecurrentAttention
+from hf_localattn.models.sam_bilstm import RecurrentEncoder
+from tests.models.naive import MASK, EqualsLoop, assert_same, pair, randomized
+from tests.models.tiny import TINY_BACKBONES, token_ids
+from tests.reference import sam as reference
+
+SIZE, LONGEST = 9, 11
+TOKENS = MASK[:-1]
+POSITION, TOKEN = {"tam_max_length": LONGEST, "tam_hidden_size": 6}, {"tam_ffn": "token"}
+SEQUENTIAL = {"fam_reduction": 2, **POSITION, "fam_threshold": 0.3}
+BILSTM = {"use_bilstm": True, "bilstm_hidden_size": 5}
+
+
+def config(**fields):
+    """Return a configuration whose mechanisms get states of the width `SIZE`."""
+    backbone = {"model_type": "bert", "hidden_size": SIZE}
+    return SamRobertaConfig(backbone_config=backbone, **{"use_bilstm": False, **fields})
+
+
+def feature_attention(**fields):
+    return FeatureAttention(config(fam_reduction=2, **fields))
+
+
+MECHANISMS = {
+    "fam": lambda: feature_attention(),
+    "fam, filtered": lambda: feature_attention(fam_threshold=0.4),
+    "fam, learned": lambda: feature_attention(learn_fam_threshold=True),
+    "tam, position": lambda: TokenAttention(config(**POSITION)),
+    "tam, token": lambda: TokenAttention(config(**TOKEN)),
+    "sam": lambda: SequentialAttention(config(**SEQUENTIAL)),
+    "sam, swapped": lambda: SequentialAttention(config(attention_order="tam_fam", **SEQUENTIAL)),
+    "sam, by token": lambda: SequentialAttention(config(**{**SEQUENTIAL, "tam_hidden_size": None}, **TOKEN)),
+    "sam without fam": lambda: SequentialAttention(config(use_fam=False, **SEQUENTIAL)),
+    "sam without tam": lambda: SequentialAttention(config(use_tam=False, **SEQUENTIAL)),
+    "rba": lambda: RecurrentAttention(SIZE),
+    "disan": lambda: DiSAN(SIZE, hidden_size=5),
+    "bilstm": lambda: RecurrentEncoder(config(**BILSTM)),
+    "bilstm, summed": lambda: RecurrentEncoder(config(**BILSTM, num_bilstm_layers=3, bilstm_merge="sum")),
+}
+
+
+def states(*shape):
+    return torch.randn(*shape, SIZE, dtype=torch.float64, requires_grad=True)
+
+
+def loop(module, row, real):
+    """Return the outputs of the reference for one example."""
+    match module:
+        case FeatureAttention():
+            return reference.feature_attention(row, real, **feature_arguments(module))
+        case TokenAttention():
+            return reference.token_attention(row, real, **token_arguments(module))
+        case SequentialAttention():
+            fam, tam = feature_arguments(module.fam), token_arguments(module.tam)
+            return reference.sequential_attention(row, real, "_".join(module.order), fam, tam)
+        case RecurrentAttention():
+            return reference.recurrent_attention(row, real, module.attention_scores.weight[0])
+        case DiSAN():
+            forward, backward = (block_arguments(block) for block in module.blocks)
+            return reference.disan(row, real, forward, backward, (pair(module.inner), pair(module.outer)))
+        case RecurrentEncoder():
+            ways = [[cell(module, layer, way) for way in ("", "_reverse")] for layer in range(module.lstm.num_layers)]
+            return (reference.bilstm(row, real, ways, module.merge),)
+
+
+def feature_arguments(module):
+    return module and {"inner": pair(module.inner), "outer": pair(module.outer), "threshold": module.delta}
+
+
+def token_arguments(module):
+    positions = module and module.inner.in_features
+    length = {"max_length": positions if module and positions > 1 else None}
+    return module and {"inner": pair(module.inner), "outer": pair(module.outer), **length}
+
+
+def block_arguments(block):
+    gate_attention, gate_hidden = block.gate.weight.chunk(2, dim=1)
+    return {
+        "hidden": pair(block.hidden),
+        "source": block.source.weight,
+        "target": block.target.weight,
+        "bias": block.source.bias,
+        "gate_attention": gate_attention,
+        "gate_hidden": gate_hidden,
+        "gate_bias": block.gate.bias,
+    }
+
+
+def cell(module, layer, direction):
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return [getattr(module.lstm, f"{name}_l{layer}{direction}") for name in names]
+
+
+class TestMechanisms(EqualsLoop):
+    """A row of nothing but padding counts as a text of one token, the first."""
+
+    cases = MECHANISMS
+    shapes = (((1, 1),), ((2, 2),), ((3, 5),), ((1, LONGEST),))
+
+    def build(self, case):
+        return randomized(MECHANISMS[case]())
+
+    def inputs(self, case, shape):
+        return [states(*shape)]
+
+    def loop(self, module, case, rows, reals):
+        (row,), (real,) = rows, reals
+        return loop(module, row, real if any(real) else [place == 0 for place in range(len(real))])
+
+
+def test_positions_are_counted_from_the_first_token():
+    """A text may be longer than the network if padding makes it so."""
+    module, inputs = randomized(TokenAttention(config(**POSITION))), states(2, LONGEST + 3)
+    mask = torch.ones(2, LONGEST + 3, dtype=torch.bool)
+    mask[0, :5], mask[1, -3:] = False, False
+    _, weights = module(inputs, mask)
+    expected = [module(inputs[:1, 5:])[1], module(inputs[1:, :LONGEST])[1]]
+    assert_same([weights[:1, 5:], weights[1:, :LONGEST]], expected)
+    assert_same([weights.sum(1)], [torch.ones(2, dtype=torch.float64)])
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones(1, 64, dtype=torch.bool)], ids=["no mask", "mask"])
+def test_mean_of_large_values_fits_half_precision(mask):
+    """The sum of the values would overflow."""
+    module = randomized(feature_attention()).half()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(1e-3)
+    inputs = torch.full((1, 64, SIZE), 2000.0, dtype=torch.float16)
+    (_, weights), (_, expected) = module(inputs, mask), module(inputs[:, :1])
+    torch.testing.assert_close(weights, expected, rtol=1e-2, atol=1e-2)
+    assert (expected - 0.5).abs().max() > 1e-3
+
+
+def test_a_threshold_of_one_closes_and_of_zero_is_the_plain_map():
+    plain, inputs = randomized(feature_attention()), states(*TOKENS.shape)
+    _, expected = plain(inputs, TOKENS)
+    for threshold in (0.0, 0.25, 1.0):
+        module = feature_attention(fam_threshold=threshold).double()
+        module.load_state_dict(plain.state_dict())
+        output, weights = module(inputs, TOKENS)
+        assert_same([weights], [(expected - threshold).clamp(min=0)])
+        assert output.any() == weights.any() == (threshold < 1)
+
+
+@pytest.mark.parametrize(("threshold", "start"), [(0.0, 0.1), (0.35, 0.35)])
+def test_a_learned_threshold_starts_where_told_and_stays_in_its_bounds(threshold, start):
+    module = feature_attention(fam_threshold=threshold, learn_fam_threshold=True).double()
+    assert module.delta.item() == pytest.approx(start)
+    optimizer = torch.optim.SGD([module.threshold_bias], lr=10.0)
+    for sign in (-1, 1):
+        before = module.delta.item()
+        optimizer.zero_grad()
+        (sign * module.delta).backward()
+        optimizer.step()
+        assert 0 < module.delta < 1
+        assert (module.delta < before) == (sign == 1)
+
+
+@pytest.mark.parametrize(
+    ("module", "sizes"),
+    [
+        (FeatureAttention(SamRobertaConfig()), (512, 32)),
+        (FeatureAttention(config()), (9, 1)),
+        (TokenAttention(SamRobertaConfig()), (512, 32)),
+        (TokenAttention(config(tam_max_length=9)), (9, 1)),
+        (TokenAttention(config(**TOKEN)), (1, 16)),
+    ],
+)
+def test_networks_are_as_wide_as_specified(module, sizes):
+    assert module.inner.weight.shape == sizes[::-1]
+    assert module.outer.weight.shape == sizes
+
+
+# --- the BiLSTM
+
+
+def test_the_bilstm_drops_out_between_its_layers_in_training():
+    module, inputs = randomized(RecurrentEncoder(config(**BILSTM, dropout=0.5))), states(*TOKENS.shape)
+    assert not torch.allclose(module.train()(inputs, TOKENS), module.eval()(inputs, TOKENS))
+    single = RecurrentEncoder(config(**BILSTM, num_bilstm_layers=1, dropout=0.5)).double().train()
+    assert torch.equal(single(inputs, TOKENS), single(inputs, TOKENS))
+
+
+def test_an_accelerators_way_equals_a_cpus():
+    lstm = randomized(RecurrentEncoder(config(**BILSTM, num_bilstm_layers=3))).lstm
+    inputs, results = states(*TOKENS.shape), []
+    for encode in (lstm.encode_packed, lstm.encode_by_direction):
+        encoded = encode(inputs, TOKENS)[TOKENS]
+        results.append([encoded, *torch.autograd.grad(encoded.square().sum(), [inputs, *lstm.parameters()])])
+    assert_same(*results)
+
+
+@pytest.mark.parametrize("mask", [None, TOKENS], ids=["all real", "padded"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_bilstm_runs_in_full_precision_where_torchs_fails_under_autocast(mask, dtype):
+    module, inputs = RecurrentEncoder(config(**BILSTM)).eval(), states(*TOKENS.shape).to(dtype)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        encoded = module(inputs, mask)
+    torch.testing.assert_close(encoded, module(inputs.float(), mask))
+
+
+# --- whole models
+
+FAM, TAM = {"fam_reduction": 2, "fam_threshold": 0.2}, POSITION
+MODELS = {
+    "none": {"pooling": "none"},
+    "rb": {"pooling": "rb", **BILSTM},
+    "rba": {"pooling": "rba", **BILSTM},
+    "disan": {"pooling": "disan", "disan_hidden_size": 5},
+    "sam": {**BILSTM, **FAM, **TAM},
+    "sam, summed": {"bilstm_merge": "sum", **BILSTM, **FAM, **TAM},
+    "sam, swapped": {"attention_order": "tam_fam", **BILSTM, **FAM, **TAM},
+    "sam without fam": {"use_fam": False, **BILSTM, **TAM},
+    "sam without tam": {"use_tam": False, **BILSTM, **FAM},
+    "sam without bilstm": {"use_bilstm": False, "tam_ffn": "token", **FAM},
+}
+
+
+def model_loop(model, row, real):
+    """Map the encoder's states (L, H) of one text to its vector, the states for token heads, and both maps."""
+    if model.bilstm is not None:
+        (row,) = loop(model.bilstm, row, real)
+    if model.pooling_attention is not None:
+        vector, terms, *weights = loop(model.pooling_attention, row, real)
+        return [vector, reference.per_token(terms, real, True), None, *(weights or [None])]
+    features = tokens = None
+    if model.sequential_attention is not None:
+        row, features, tokens = loop(model.sequential_attention, row, real)
+    is_weighed = tokens is not None
+    return [*(one(row, real, is_weighed) for one in (reference.pooled, reference.per_token)), features, tokens]
+
+
+@pytest.mark.parametrize("fields", MODELS.values(), ids=MODELS)
+def test_a_model_equals_the_loop(fields):
+    """The vector is the mean, or the sum of token states times their weights; token heads read weights of mean 1."""
+    backbone = {"model_type": "roberta", **TINY_BACKBONES["roberta"]}
+    model = randomized(SamRobertaModel(SamRobertaConfig(backbone_config=backbone, **fields)), scale=0.4)
+    shown = {"output_hidden_states": True, "output_attentions": True}
+    with torch.no_grad():
+        output = model(token_ids(*TOKENS.shape), attention_mask=TOKENS.long(), **shown)
+        rows = zip(output.hidden_states[-1], TOKENS.tolist(), strict=True)
+        vectors, states, *maps = zip(*(model_loop(model, row, real) for row, real in rows), strict=True)
+    states = [torch.stack(vectors), torch.stack(states)[TOKENS]]
+    assert_same([output.pooler_output, output.last_hidden_state[TOKENS]], states)
+    for name, expected in zip(("feature_attention", "token_attention"), maps, strict=True):
+        assert (output.get(name) is None) == (expected[0] is None)
+        if expected[0] is not None:
+            assert_same([output[name]], [torch.stack(expected)])
+        assert name in model.config.keys_to_ignore_at_inference

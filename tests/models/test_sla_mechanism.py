@@ -1,0 +1,287 @@
+"""SLA's attention, gate and losses against the equations and transformers, and blocks of rows against the whole."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from transformers.models.bert.modeling_bert import eager_attention_forward
+
+from hf_localattn import SlaBertConfig, SlaBertModel
+from hf_localattn.models import sla_row_blocks
+from hf_localattn.models.sla_attention import LocalGate, gated_attention
+from hf_localattn.models.sla_baselines import parent_loss
+from tests.models.naive import DTYPES, EqualsLoop, LargestTensor, assert_same, pair, randomized, with_gradients
+from tests.models.tiny import COMMON, adapted, enable_checkpointing, tiny_model, token_ids
+from tests.reference import sla as reference
+
+BATCH, HEADS, LENGTH, WIDTH = 2, 3, 5, 3
+SCALING = 0.6
+
+
+def random_inputs(batch=BATCH, heads=HEADS, length=LENGTH, width=WIDTH, dtype=torch.float64):
+    """Return random query, key, value and gate."""
+    states = [torch.randn(batch, heads, length, width, dtype=torch.float64) for _ in range(3)]
+    gate = torch.rand(batch, length, 1, dtype=torch.float64)
+    return [tensor.to(dtype).requires_grad_() for tensor in (*states, gate)]
+
+
+def additive(allowed, dtype=torch.float64):
+    """Convert (B, L, L), True where the query may attend to the key, to a mask that is added to the scores."""
+    return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)[:, None]
+
+
+def masks(kind, batch=BATCH, length=LENGTH, dtype=torch.float64):
+    """Return a global mask, and a local mask that includes it, as in a model."""
+    real = torch.ones(batch, length, length, dtype=torch.bool)
+    real[-1, :, (length + 1) // 2 :] = False
+    near = torch.rand(batch, length, length) < 0.5
+    near |= torch.eye(length, dtype=torch.bool)
+    blocked = near.clone()
+    blocked[:, 0] = False
+    return {
+        "none": (None, None),
+        "padding": (additive(real, dtype), additive(real, dtype)),
+        "local": (None, additive(near, dtype)),
+        "both": (additive(real, dtype), additive(near & real, dtype)),
+        "any numbers": tuple(torch.randn(2, batch, 1, length, length, dtype=dtype)),
+        "a row without local keys": (additive(real, dtype), additive(blocked & real, dtype)),
+        "a row without keys": (additive(blocked, dtype), additive(blocked, dtype)),
+    }[kind]
+
+
+KINDS = ["none", "padding", "local", "both", "any numbers", "a row without local keys", "a row without keys"]
+OPEN = ["none", "padding", "a row without keys"]
+SIZES = {"usual": (BATCH, HEADS, LENGTH, WIDTH), "one": (1, 1, 1, 1), "wide": (1, 2, 7, 5), "short": (3, 1, 2, 4)}
+
+
+def loop(query, key, value, gate, mask, local_mask):
+    rows = []
+    for number, states in enumerate(zip(query, key, value, gate[..., 0], strict=True)):
+        both = [None if one is None else one[number, 0] for one in (mask, local_mask)]
+        rows.append(reference.gated_attention(*states, *both, SCALING))
+    return [torch.stack(part) for part in zip(*rows, strict=True)]
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("poisoned_memory")
+def test_equals_the_loop(kind, sizes):
+    inputs, both = random_inputs(*sizes), masks(kind, sizes[0], sizes[2])
+    fast = with_gradients(lambda *states: gated_attention(*states, *both, scaling=SCALING), inputs)
+    assert_same(fast, with_gradients(lambda *states: loop(*states, *both), inputs))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_closed_gate_or_an_open_mask_is_the_stock_attention_to_the_bit(kind, dtype):
+    query, key, value, gate = (tensor.detach() for tensor in random_inputs(length=17, dtype=dtype))
+    mask, local_mask = masks(kind, length=17, dtype=dtype)
+    stub = SimpleNamespace(training=False)
+    expected, expected_weights = eager_attention_forward(stub, query, key, value, mask, scaling=SCALING, dropout=0.0)
+    for given in (torch.zeros_like(gate), gate) if kind in OPEN else (torch.zeros_like(gate),):
+        output, weights, local = gated_attention(query, key, value, given, mask, local_mask, scaling=SCALING)
+        assert output.dtype == dtype
+        assert torch.equal(output, expected)
+        assert torch.equal(weights, expected_weights)
+        assert kind not in OPEN or torch.equal(local, expected_weights)
+
+
+@pytest.mark.parametrize("extreme", [1, 30], ids=["usual scores", "scores beyond the mask's reach"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_stays_finite(dtype, kind, extreme):
+    query, key, value, gate = random_inputs(dtype=dtype)
+    # Every score is negative, so adding it to the lowest number overflows.
+    inputs = [query.detach().abs() * extreme, -key.detach().abs() * extreme, value.detach(), gate.detach()]
+    inputs = [tensor.requires_grad_() for tensor in inputs]
+    both = masks(kind, dtype=dtype)
+    results = with_gradients(lambda *states: gated_attention(*states, *both, scaling=SCALING)[0], inputs)
+    assert all(result.isfinite().all() and result.dtype == dtype for result in results)
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])
+def test_both_attentions_are_dropped_independently_of_each_other(dropout):
+    """The draws share random numbers, but all four outcomes are as frequent as with two draws."""
+    states, keep = torch.zeros(1, 1, 700, 4), 1 - dropout
+    found = []
+    for gate in (torch.ones(1, 700, 1), torch.zeros(1, 700, 1)):
+        torch.manual_seed(0)
+        drawn = gated_attention(states, states, states, gate, None, scaling=1.0, training=True, dropout=dropout)
+        found.append(drawn[1])
+    local, everywhere = (one > 0 for one in found)
+    for both, expected in (
+        (everywhere & local, keep * keep),
+        (everywhere & ~local, keep * dropout),
+        (~everywhere & local, dropout * keep),
+        (~everywhere & ~local, dropout * dropout),
+    ):
+        torch.testing.assert_close(both.double().mean().item(), expected, rtol=0, atol=0.004)  # six deviations
+    for one in found:
+        torch.testing.assert_close(one.max(), torch.tensor(1 / 700 / keep))
+
+
+@pytest.mark.parametrize("gate", [0.0, 0.4, 1.0])
+def test_dropout_falls_on_either_attention_keeps_the_expectation_and_is_off_in_evaluation(gate):
+    copies = 4000
+    states = [tensor.detach()[:1].expand(copies, -1, -1, -1) for tensor in random_inputs()[:3]]
+    inputs = (*states, torch.full((copies, LENGTH, 1), gate, dtype=torch.float64), None, masks("local", batch=1)[1])
+    expected, _, _ = gated_attention(*inputs, scaling=SCALING)
+    dropped, weights, _ = gated_attention(*inputs, scaling=SCALING, dropout=0.3, training=True)
+    assert not torch.allclose(dropped, expected)
+    torch.testing.assert_close(dropped.mean(0), expected[0], rtol=0.1, atol=0.1)
+    assert_same([dropped], [(weights @ states[2]).transpose(1, 2)])
+    for options in ({"dropout": 0.5}, {"training": True}):
+        assert torch.equal(gated_attention(*inputs, scaling=SCALING, **options)[0], expected)
+    assert not gated_attention(*inputs, scaling=SCALING, dropout=1.0, training=True)[0].any()
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = LocalGate(WIDTH)
+
+    def forward(self, states, mask):
+        return self.linear(states).sigmoid()
+
+
+class TestGate(EqualsLoop):
+    """Equation 5, which reads no mask."""
+
+    cases = ("gate",)
+
+    def build(self, case):
+        return randomized(Gate())
+
+    def inputs(self, case, shape):
+        return [torch.randn(*shape, WIDTH, dtype=torch.float64, requires_grad=True)]
+
+    def loop(self, module, case, rows, reals):
+        return reference.gate(rows[0], *pair(module.linear))[:, None]
+
+
+PARENTS = [[-1, 2, 2, 2, 1, -1], [-1, 1, -1, -1, -1, -1]]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_parent_loss_equals_the_loop(padded):
+    """[CLS] 0 1 1 2 [SEP], and [CLS] 0 [SEP] with padding or with words without heads; without words it is 0."""
+    inputs = [tensor.detach()[:, 0].requires_grad_() for tensor in random_inputs(length=6)[:2]]
+    real = [[True] * 6, [True] * 3 + [False] * 3] if padded else None
+    mask = torch.tensor(real) if padded else None
+    fast = with_gradients(lambda *both: parent_loss(*both, mask, torch.tensor(PARENTS), scaling=SCALING), inputs)
+    slow = with_gradients(lambda query, key: reference.lisa_loss([query @ key.mT * SCALING], PARENTS, real), inputs)
+    assert_same(fast, slow)
+    nothing = torch.full((BATCH, 6), -1)
+    assert not any(one.any() for one in with_gradients(lambda *b: parent_loss(*b, mask, nothing, scaling=1.0), inputs))
+
+
+# --- blocks of rows
+
+LONG, ROWS = 23, 5
+MASK = torch.ones(3, LONG, dtype=torch.long)
+MASK[1, 13:] = 0
+MASK[2, :6] = 0
+INPUTS = {"input_ids": token_ids(3, LONG), "attention_mask": MASK}
+
+
+def build(dropout=0.0, implementation="sdpa", **fields):
+    model = tiny_model("sla-bert", **fields).double().train()
+    model.set_attn_implementation(implementation)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = dropout
+    return model
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Return the states of real tokens and all gradients of a model, with blocks of the given number of rows."""
+
+    def train(model, rows, inputs=INPUTS):
+        monkeypatch.setattr(sla_row_blocks, "ROWS", rows)
+        torch.manual_seed(1)
+        given = adapted(model, **inputs)
+        states = model(**given).last_hidden_state[given["attention_mask"].bool()]
+        (states * torch.linspace(-1, 2, states.numel(), dtype=states.dtype).view_as(states)).sum().backward()
+        found = [states.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+        model.zero_grad()
+        return found
+
+    return train
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"local_attention": "syntax", "neighbor_window": 2},
+        {"local_attention": "window"},
+        {"sla_layers": [1], "connect_roots": True},
+    ],
+    ids=["syntax", "window", "one layer"],
+)
+def test_a_model_equals_whole_rows_with_the_same_dropout(fields, implementation, dropout, trained):
+    model = build(dropout, implementation, **fields)
+    for inputs in (INPUTS, {"input_ids": INPUTS["input_ids"], "attention_mask": torch.ones_like(MASK)}):
+        assert_same(trained(model, ROWS, inputs), trained(model, LONG, inputs))
+
+
+def test_gradient_checkpointing_and_autocast_change_nothing(trained):
+    for reentrant in (False, True):
+        model = build(dropout=0.3)
+        expected = trained(model, ROWS)
+        enable_checkpointing(model, {"use_reentrant": reentrant})
+        assert_same(trained(model, ROWS), expected)
+    model = build(dropout=0.3).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        for one, other in zip(trained(model, ROWS), trained(model, LONG), strict=True):
+            torch.testing.assert_close(one, other, rtol=0.05, atol=0.05 * max(0.02, float(other.abs().max())))
+
+
+@pytest.mark.parametrize("how", ["compile", "export", "func"])
+def test_traced_and_transformed_models_use_whole_rows(how, monkeypatch):
+    model = build(local_attention="window").eval()
+    given = adapted(model, **INPUTS)
+    monkeypatch.setattr(sla_row_blocks, "ROWS", ROWS)
+    expected = model(**given).last_hidden_state
+    if how == "compile":
+        torch.compiler.reset()
+        found = torch.compile(model, fullgraph=True, backend="eager")(**given).last_hidden_state
+    elif how == "export":
+        found = torch.export.export(model, (), given, strict=False).module()(**given).last_hidden_state
+    else:
+        parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        found, _ = torch.func.vjp(
+            lambda parameters: torch.func.functional_call(model, parameters, (), given).last_hidden_state, parameters
+        )
+    assert_same([found[MASK.bool()]], [expected[MASK.bool()]])
+
+
+def test_attentions_that_are_asked_for_are_whole(monkeypatch):
+    monkeypatch.setattr(sla_row_blocks, "ROWS", ROWS)
+    model = build(implementation="eager")
+    output = model(**adapted(model, **INPUTS), output_attentions=True)
+    assert {weights.shape for weights in (*output.attentions, *output.local_attentions)} == {(3, 2, LONG, LONG)}
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize("training", [True, False])
+def test_nothing_is_as_large_as_a_mask(training, implementation, monkeypatch):
+    """Neither weights nor a mask of all pairs of 400 tokens, forward or backward."""
+    length, sizes = 400, {**COMMON, "hidden_size": 8, "intermediate_size": 8, "max_position_embeddings": 400}
+    model = SlaBertModel(SlaBertConfig(backbone_config={"model_type": "bert", **sizes})).train(training)
+    model.set_attn_implementation(implementation)
+    mask = torch.ones(1, length, dtype=torch.long)
+    mask[:, -99:] = 0
+    given = adapted(model, input_ids=token_ids(1, length), attention_mask=mask)
+    largest = {}
+    for rows in (16, length):
+        monkeypatch.setattr(sla_row_blocks, "ROWS", rows)
+        with LargestTensor() as mode, torch.set_grad_enabled(training):
+            states = model(**given).last_hidden_state
+            if training:
+                states.sum().backward()
+        largest[rows] = mode.largest
+    assert largest[16] < length * length / 4 < length * length <= largest[length]
