@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 
-from hf_localattn.extras import import_extra
 from hf_localattn.files import UNFINISHED, atomic_write
+from hf_localattn.studies.cluster import on_cluster
 
 logger = logging.getLogger(__name__)
 
@@ -153,32 +153,6 @@ def _machine(workers: int, use_cpu: bool) -> Iterator[tuple[list[Environment], S
         yield environments, lambda run, environment: pool.submit(run_script, run, environment, folder, reader)
 
 
-@contextmanager
-def _cluster(workers: int, address: str, use_cpu: bool) -> Iterator[tuple[list[Environment], Start]]:
-    """Do the same as `_machine` on a Ray cluster. Ray repeats the runs of a node that is lost."""
-    ray, references = import_extra("ray", "cluster", "--ray_address"), list[Any]()
-    if not ray.is_initialized():
-        variables = {name: value for name, value in os.environ.items() if name == "OMP_NUM_THREADS"}
-        variables["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        quiet = {"log_to_driver": False, "logging_level": logging.WARNING}
-        ray.init(address=address, runtime_env={"env_vars": variables}, **quiet)
-    gpus = 0 if use_cpu else int(ray.cluster_resources().get("GPU", 0))
-    count = workers if workers > 1 else gpus or max(1, int(ray.cluster_resources().get("CPU", 1)))
-    remote = ray.remote(num_gpus=min(1, gpus), num_cpus=0 if gpus else 1, max_retries=RETRIES)(run_script).remote
-
-    def start(run: ScriptRun, environment: Environment) -> Future[Any]:
-        references.append(remote(run, environment, os.getcwd()))
-        future: Future[Any] = references[-1].future()
-        return future
-
-    logger.info("Running %d runs at a time on a Ray cluster with %d GPUs.", count, gpus)
-    try:
-        yield [{} for _ in range(count)], start
-    finally:
-        for reference in references:
-            ray.cancel(reference, force=True)
-
-
 def run_all(
     runs: Iterable[ScriptRun], workers: int = 1, ray_address: str | None = None, *, use_cpu: bool = False
 ) -> Iterator[tuple[ScriptRun, dict[str, Any] | RunFailed]]:
@@ -199,7 +173,10 @@ def run_all(
         ImportError: Ray is not installed.
         ConnectionError: there is no cluster at the address.
     """
-    place = _cluster(workers, ray_address, use_cpu) if ray_address else _machine(workers, use_cpu)
+    if ray_address is None:
+        place = _machine(workers, use_cpu)
+    else:
+        place = on_cluster(run_script, workers, ray_address, retries=RETRIES, use_cpu=use_cpu)
     source, running = iter(runs), dict[Future[Any], tuple[ScriptRun, Environment]]()
     with place as (free, start):
         while True:
