@@ -150,9 +150,12 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     """Return the positions (B, N) of the query tokens, True in a mask (B, L), and a mask (B, N), False at padding.
 
     Positions are in text order. N is the largest number of query tokens in a row, and at least 1. N is L in compiled
-    and exported graphs, since sizes cannot depend on data.
+    models, since sizes cannot depend on data there.
     """
     order = argsort_mask_first(query_mask)
-    if not torch.compiler.is_compiling():
-        order = order[:, : max(int(query_mask.sum(-1).max()), 1)]
+    if torch.compiler.is_exporting() or not torch.compiler.is_compiling():
+        size = query_mask.sum(-1).max().clamp(min=1).item()
+        torch._check(size >= 1)
+        torch._check(size <= order.shape[1])
+        order = order[:, :size]
     return order, query_mask.gather(1, order)
