@@ -193,7 +193,8 @@ def main() -> None:
         skipped = shutil.ignore_patterns(".git", ".venv*", ".hypothesis", ".coverage*", "__pycache__")
         shutil.copytree(ROOT, root, ignore=skipped)
         drawn = draw(options.count, options.seed)
-        if is_noticed(root, tests_of(drawn[0])):
+        some = next(filter(None, map(tests_of, drawn)))
+        if is_noticed(root, some):
             raise SystemExit("tests fail in a copy of the project without a change")
         for mutant in drawn:
             tests = tests_of(mutant)
