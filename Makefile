@@ -3,6 +3,7 @@
 #
 #   make demo         train, save, reload and ask a tiny model, in about three minutes
 #   make test         the test suite, offline; `make test ARGS="-k cool"` for a part of it
+#   make mutants      break the package in 150 places, one at a time, and count what the tests notice
 #   make lint         ruff (format and rules), mypy and codespell
 #   make test-floors  the suite with the lowest versions that setup.cfg allows
 #   make test-newest  the suite with the newest versions of everything, torch included
@@ -43,7 +44,7 @@ PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE
           $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage lint test-floors test-newest test-common test-browser test-consumers test-kernels docs docs-serve benchmark wheel constraints clean
+.PHONY: help demo test mutants coverage lint test-floors test-newest test-common test-browser test-consumers test-kernels docs docs-serve benchmark wheel constraints clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -55,6 +56,10 @@ demo:
 
 test: $(VENV)/.installed
 	$(PYTEST) $(ARGS)
+
+# The record of the lines that each test runs takes minutes; `ARGS=--recorded` uses the last one.
+mutants: $(VENV)/.installed
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(OFFLINE) $(VENV)/bin/python -m tests.mutants $(ARGS)
 
 coverage: $(VENV)/.installed
 	$(PYTEST) --cov hf_localattn/models --cov-report term-missing:skip-covered --cov-fail-under 95 tests/models tests/hub $(ARGS)

@@ -93,8 +93,8 @@ class Verification:
         for file in self.files if with_equal else self.others:
             note = f"{file.lines} lines" if file.verdict == EQUAL else file.note
             lines.append(f"{file.verdict:<8} {file.name}" + (f": {note}" if note else ""))
-        others = f"; {len(self.others)} others" if self.others else ""
-        lines.append(f"Equal to hf_localattn {self.compared_with}: {self.size}{others}.")
+        differs = f"Not equal: {len(self.others)} files or entries differ. " if self.others else ""
+        lines.append(f"{differs}Equal to hf_localattn {self.compared_with}: {self.size}.")
         if self.saved_by is None:
             lines.append("The checkpoint does not say which version of hf_localattn saved it.")
         elif self.saved_by != self.compared_with:

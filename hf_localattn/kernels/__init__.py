@@ -1,7 +1,4 @@
-"""Triton kernels for GPUs. Models of the installed package run them in place of their torch code where they can.
-
-A checkpoint does not carry these files: its own code runs torch code.
-"""
+"""Triton kernels for GPUs, which the installed package runs in place of torch code. No checkpoint carries them."""
 
 from hf_localattn.kernels import outlook_attention, sla_attention
 

@@ -191,6 +191,12 @@ class LocalAttentionConfig(PreTrainedConfig):
     def check_fields(self) -> None:
         """Validate combinations of the family's fields. Called by `check`, after each field was checked alone."""
 
+    def choose_layer(self, field: str, layers: Mapping[str, Any]) -> Any:
+        """Return the class of layers that a field names. Code without the file of a baseline does not have it."""
+        if (kind := getattr(self, field)) not in layers:
+            raise ValueError(f"`{field}` is {kind!r}, which this code does not have: install hf_localattn.")
+        return layers[kind]
+
     @property
     def required_inputs(self) -> tuple[str, ...]:
         """Names of the inputs that the models need in addition to the usual ones."""
@@ -240,6 +246,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """Build a configuration from the content of a `config.json`. It must be valid."""
         config_dict = dict(cls.installed.check_content(cls, config_dict))
+        config_dict.pop("code_folder", None)  # code is never copied from a folder that a file names
         loaded = super().from_dict(config_dict, **kwargs)
         # transformers applies overrides after `__post_init__`.
         (loaded[0] if isinstance(loaded, tuple) else loaded).check()
@@ -249,7 +256,7 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     @classmethod
     def register_for_auto_class(cls, auto_class: Any = "AutoConfig") -> None:
-        """Do nothing: `save_pretrained` saves the code of every family."""
+        """Do nothing: `save_pretrained` saves the modules that the configuration names."""
 
     @property
     def entry_module(self) -> str:

@@ -95,11 +95,6 @@ class SamRobertaConfig(LocalAttentionConfig):
         return self.pooling in ("rb", "rba") or (self.pooling == "sam" and self.use_bilstm)
 
     @property
-    def has_fam(self) -> bool:
-        """True if the model has feature-wise attention."""
-        return self.pooling == "sam" and self.use_fam
-
-    @property
     def has_tam(self) -> bool:
         """True if the model has token-wise attention."""
         return self.pooling == "sam" and self.use_tam

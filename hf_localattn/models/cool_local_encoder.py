@@ -77,10 +77,8 @@ class LocalEncoder(nn.Module):
     def __init__(self, config: CoolConfig):
         super().__init__()
         self.convolution_block = ConvolutionBlock(config) if config.has_convolution_block else None
-        count, kind = config.num_active_local_layers, config.local_attention
-        if count and kind not in LAYERS:
-            raise ValueError(f"`local_attention` is {kind!r}, which this code does not have: install hf_localattn.")
-        self.layers = nn.ModuleList(LAYERS[kind](config) for _ in range(count))
+        layers = range(config.num_active_local_layers)
+        self.layers = nn.ModuleList(config.choose_layer("local_attention", LAYERS)(config) for _ in layers)
         self.projection = None
         if config.local_size != config.local_output_size:
             self.projection = nn.Linear(config.local_size, config.local_output_size)

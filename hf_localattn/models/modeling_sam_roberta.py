@@ -79,7 +79,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         self.sequential_attention = SequentialAttention(config) if config.pooling == "sam" else None
         self.pooling_attention: nn.Module | None = None
         if config.pooling in BASELINES:
-            self.pooling_attention = POOLINGS[config.pooling](config)
+            self.pooling_attention = config.choose_layer("pooling", POOLINGS)(config)
         self.post_init()
 
     def train(self, mode: bool = True) -> SamRobertaModel:

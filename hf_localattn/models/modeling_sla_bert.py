@@ -154,8 +154,9 @@ class SlaBertModel(SlaBertPreTrainedModel):
             localize(chosen)
             for attention in chosen:
                 attention.gate = LocalGate(config.backbone_config.hidden_size)
-        # The layers or the supervision of a baseline.
-        self.syntax_layer = None if kind in (*GATED, "none") else BASELINES[kind](self.backbone, config)
+        self.syntax_layer: Any = None  # the layers or the supervision of a baseline
+        if kind not in (*GATED, "none"):
+            self.syntax_layer = config.choose_layer("local_attention", BASELINES)(self.backbone, config)
         self.post_init()
 
     @can_return_tuple

@@ -49,9 +49,9 @@ class SlaBertTokenizer(BackboneTokenizer):
         parser (str or PathLike, *optional*, defaults to "en_core_web_sm"): Name or folder of a spaCy pipeline. It
             is loaded when the first text is encoded. The name is saved with the tokenizer, so a checkpoint for the
             Hub should name a pipeline that other users can install, not a local folder. If None, there are no
-            `dep_heads`; `local_attention="window"` does not need them. A parser named only by a checkpoint is loaded
-            only if an installed package declares it in the entry point group `spacy_models`. To use another
-            pipeline, pass `parser=` to `from_pretrained`.
+            `dep_heads`; `local_attention="window"` does not need them. With hf_localattn installed, a parser that
+            only a checkpoint names is loaded only if an installed package declares it in the entry point group
+            `spacy_models`. To use another pipeline, pass `parser=` to `from_pretrained`.
         words (str, *optional*, defaults to "parser"): The way to split a text into words: "parser" uses the tokens of
             the pipeline, also for languages without spaces; "whitespace" splits at white space, as in the paper
             (appendix A.1). Without a parser, texts are always split at white space. Lists of words are not split

@@ -18,10 +18,10 @@ SAM_ROBERTA = Family(
     effects=lambda config: {
         ("use_bilstm", "use_fam", "use_tam"): config.pooling == "sam",
         ("bilstm_hidden_size", "num_bilstm_layers", "bilstm_merge"): config.has_bilstm,
-        ("fam_reduction", "fam_threshold", "learn_fam_threshold"): config.has_fam,
+        ("fam_reduction", "fam_threshold", "learn_fam_threshold"): config.pooling == "sam" and config.use_fam,
         ("tam_ffn", "tam_hidden_size"): config.has_tam,
         ("tam_max_length",): config.max_tokens is not None,
-        ("attention_order",): config.has_fam and config.has_tam,
+        ("attention_order",): config.has_tam and config.use_fam,
         ("disan_hidden_size",): config.pooling == "disan",
     },
     # With width 1, a ReLU network may be dead from the start.

@@ -64,6 +64,12 @@ reader = transformers.AutoModelForQuestionAnswering.from_pretrained("headless", 
 reader.save_pretrained("reader")
 assert code("reader") == code("headless") and "custom_pipelines" not in content("reader")
 transformers.AutoModelForQuestionAnswering.from_pretrained("reader", trust_remote_code=True)
+# A file does not choose from where code is copied.
+shutil.copytree("headless", "planted")
+folder = str(Path("elsewhere").resolve())
+Path("planted/config.json").write_text(json.dumps(content("headless") | {"code_folder": folder}))
+AutoConfig.from_pretrained("planted", trust_remote_code=True).save_pretrained("copied")
+assert Path("copied/cool_outlook.py").read_bytes() == Path("headless/cool_outlook.py").read_bytes()
 lisa = transformers.AutoModelForTokenClassification.from_pretrained("lisa", trust_remote_code=True)
 ids = torch.arange(7, 16)[None]
 short = AutoConfig.from_pretrained("sam", trust_remote_code=True, tam_max_length=3)
@@ -72,6 +78,7 @@ for action in (
     lambda: type(sam).from_backbone("bert-base-cased"),
     lambda: AutoConfig.from_pretrained("sam", trust_remote_code=True, pooling="best"),
     lambda: AutoConfig.from_pretrained("sam", trust_remote_code=True, bilstm_hidden_size=0),
+    lambda: transformers.AutoModel.from_pretrained("sam", trust_remote_code=True, pooling="disan"),
     lambda: lisa.train()(ids, labels=torch.zeros_like(ids)),
     lambda: short(ids),
 ):
@@ -95,6 +102,8 @@ def test_three_generations_without_the_package(tmp_path):
         auto_class = "AutoModel" if task == "headless" else AUTO_CLASSES[task].__name__
         cases[name] = (auto_class, inputs, output)
     tiny_model("cool", "headless").save_pretrained(tmp_path / "headless")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "cool_outlook.py").write_text("secret = 1")
     torch.save(cases, tmp_path / "cases.pt")
     done = run_fresh(PROGRAM, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -103,6 +112,7 @@ def test_three_generations_without_the_package(tmp_path):
         ("ImportError", "pip install hf_localattn"),
         ("ValueError", "`pooling`"),
         ("ValueError", "`bilstm_hidden_size`"),
+        ("ValueError", "`pooling`.*install hf_localattn"),
         ("ValueError", "`dep_heads`"),
         ("ValueError", "`tam_max_length`"),
     ]

@@ -22,13 +22,13 @@ CASES = {
     "OA with its tokenizer": ("oa-xlnet", "headless", {}),
     "SLA with its tokenizer": ("sla-bert", "headless", {}),
     "question answering, in addition": ("cool", "question-answering", {}),
-    "negation, in addition": ("oa-xlnet", "token-classification", {"id2label": {0: "O", 1: "negation:single"}}),
+    "negation, in addition": ("cool", "token-classification", {"id2label": {0: "O", 1: "negation:single"}}),
     "parsing in batches (SLA for texts or tokens), in addition": ("sla-bert", "text-classification", {}),
 }
 
 ADDITIONS = {
     "question answering, in addition": "COOL",
-    "negation, in addition": "OA with its tokenizer",
+    "negation, in addition": "COOL",
     "parsing in batches (SLA for texts or tokens), in addition": "SLA with its tokenizer",
 }
 
