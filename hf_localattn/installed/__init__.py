@@ -32,6 +32,11 @@ def from_backbone(made: Any, backbone: Any, **arguments: Any) -> Any:
     return build(made, backbone, **arguments)
 
 
+def find_kernel(name: str) -> Any:
+    """Return the module of a kernel or `None`. torch 2.8 cannot compile a call of `KERNELS.get` itself."""
+    return KERNELS.get(name)
+
+
 def install(note_fields: Callable[[Any], None]) -> None:
     """Give `models/` the services of the package. `note_fields` warns of fields of a configuration without effect."""
     LocalAttentionConfig.installed = SimpleNamespace(
@@ -41,7 +46,7 @@ def install(note_fields: Callable[[Any], None]) -> None:
         check_model=check_model,
         loading=loading,
         from_backbone=from_backbone,
-        kernel=KERNELS.get,
+        kernel=find_kernel,
         check_tokenizer=check_tokenizer,
         check_texts=check_texts,
         load_parser=load_declared,
