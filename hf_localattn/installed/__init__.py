@@ -32,11 +32,6 @@ def from_backbone(made: Any, backbone: Any, **arguments: Any) -> Any:
     return build(made, backbone, **arguments)
 
 
-def find_kernel(name: str) -> Any:
-    """Return the module of a kernel or `None`. torch 2.8 cannot compile a call of `KERNELS.get` itself."""
-    return KERNELS.get(name)
-
-
 def install(note_fields: Callable[[Any], None]) -> None:
     """Give `models/` the services of the package. `note_fields` warns of fields of a configuration without effect."""
     LocalAttentionConfig.installed = SimpleNamespace(
@@ -46,7 +41,7 @@ def install(note_fields: Callable[[Any], None]) -> None:
         check_model=check_model,
         loading=loading,
         from_backbone=from_backbone,
-        kernel=find_kernel,
+        kernel=lambda name: KERNELS.get(name),  # torch 2.8 cannot compile a call of `KERNELS.get` itself
         check_tokenizer=check_tokenizer,
         check_texts=check_texts,
         load_parser=load_declared,
