@@ -79,6 +79,8 @@ def parse_yaml(text: str, where: str) -> Any:
         ValueError: the text is not valid YAML. The message begins with `where`.
     """
     try:
-        return yaml.load(text, _Loader)
+        value = yaml.load(text, _Loader)
+        json.dumps(value, default=str)  # refuses a list that contains itself, by an alias
     except Exception as error:  # invalid tags raise errors of any type: `!!bool x` raises KeyError
         raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None
+    return value

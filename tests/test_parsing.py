@@ -31,7 +31,7 @@ def test_yaml_has_plain_values():
     assert parse_yaml(text, "x") == {"a": {"x": 1}, "b": {"x": 1, "y": [True, None]}, "day": "2026-01-02"}
 
 
-@pytest.mark.parametrize("text", ["a: [1", "!!bool x", "!!python/name:os.system"])
+@pytest.mark.parametrize("text", ["a: [1", "!!bool x", "!!python/name:os.system", "&a [*a]"])
 def test_invalid_yaml(text):
     with pytest.raises(ValueError, match="card: cannot be read"):
         parse_yaml(text, "card")

@@ -5,8 +5,6 @@ import json
 
 import pytest
 import torch
-import transformers
-from packaging.version import Version
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
 from transformers import PreTrainedModel as TransformersModel
@@ -23,6 +21,7 @@ from tests.models.tiny import (
     adapted,
     at_tokens,
     backbones_of,
+    by_index,
     enable_checkpointing,
     gradients,
     loss,
@@ -157,12 +156,6 @@ def test_hidden_states_and_attentions_are_complete(model, inputs, task):
         kept = [name for name in output if name not in model.config.keys_to_ignore_at_inference]
         main = {"headless": ["last_hidden_state"], "question-answering": ["start_logits", "end_logits"]}
         assert kept == main.get(task, ["logits"])
-
-
-by_index = pytest.mark.skipif(
-    Version(transformers.__version__) < Version("5.23"),
-    reason="before transformers 5.23 indices count layers, not states, and cannot be negative",
-)
 
 
 @by_index

@@ -11,7 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from hf_localattn import CoolConfig, CoolForConditionalGeneration, CoolModel
 from hf_localattn.hub import init_checkpoint
 from tests.fresh_process import run_fresh
-from tests.models.tiny import enable_checkpointing, token_ids
+from tests.models.tiny import by_index, enable_checkpointing, token_ids
 from tests.qa_helpers import word_pieces
 
 IDS = {"vocab_size": 59, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
@@ -122,6 +122,7 @@ def test_the_decoder_reads_the_local_layers_output(model, source, labels):
     assert_close(by_tuple.logits, output.logits)
 
 
+@by_index
 def test_some_hidden_states_can_be_asked_for(model, source, labels):
     """By index, as transformers has it, in the call and in the configuration. ProphetNet gives all."""
     every = model(**source, labels=labels, output_hidden_states=True)

@@ -5,10 +5,17 @@ from functools import cache
 
 import pytest
 import torch
+import transformers
+from packaging.version import Version
 from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
 from hf_localattn.models.task_heads import LocalMultipleChoiceOutput, MultipleChoiceHead
 from hf_localattn.registry import FAMILIES
+
+by_index = pytest.mark.skipif(
+    Version(transformers.__version__) < Version("5.23"),
+    reason="before transformers 5.23 indices count layers, not states, and cannot be negative",
+)
 
 VOCABULARY = 59
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 37}
