@@ -53,9 +53,12 @@ def loading(what: str, name: str) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, OSError) and not _is_offline(error):
             raise
+        from huggingface_hub import constants  # imported already by what has failed
+
+        network = "unset HF_HUB_OFFLINE" if constants.HF_HUB_OFFLINE else "without a network set HF_HUB_OFFLINE=1"
         raise OSError(
-            f"Cannot load the {what} {name!r}: {error} -- Check the path of a folder; without a network set"
-            " HF_HUB_OFFLINE=1; for a private repository run `hf auth login`."
+            f"Cannot load the {what} {name!r}: {error} -- Check the path of a folder; {network}; for a private"
+            " repository run `hf auth login`."
         ) from error
 
 

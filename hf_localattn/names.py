@@ -1,11 +1,15 @@
-"""Names of families and files, checked without importing torch, so that a misspelt one is an error at once."""
+"""Names of families, files and checkpoints, checked without importing torch: a misspelt one is an error at once."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from hf_localattn.parsing import read_json
+from hf_localattn.resources import NAMED_BACKBONES
 
 PLAIN = "baseline"
 """Value of --family for a backbone without local attention."""
@@ -65,3 +69,46 @@ def find_files(given: str) -> str:
         names = sorted(one.relative_to(SAMPLES).as_posix() for one in SAMPLES.rglob("*.*") if one.suffix != ".md")
         raise FileNotFoundError(f"There is no {given!r}. The samples are {', '.join(names)}.")
     raise FileNotFoundError(f"{given}: no such file; check the path (it is relative to {Path.cwd()}).")
+
+
+def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = False) -> str:
+    """Return the Hub id or folder of a backbone.
+
+    Args:
+        name_or_path: Hub id; folder; "tiny" for the small random encoder of this package; or "tiny-bart" for its small
+            random encoder-decoder.
+        generates: if True, "tiny" also means the encoder-decoder.
+
+    Raises:
+        FileNotFoundError: the argument is a path, but there is no folder with a `config.json` at that path.
+    """
+    name = str(name_or_path)
+    if name in NAMED_BACKBONES:
+        return NAMED_BACKBONES["tiny-bart" if generates else name]
+    path = Path(name_or_path).expanduser()
+    plainly_a_path = path.exists() or path.is_absolute() or str(name_or_path).startswith(("./", "../", "~"))
+    if plainly_a_path and not (path / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{str(name_or_path)!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id "
+            "of one on the Hub, or 'tiny'."
+        )
+    return str(path) if plainly_a_path else str(name_or_path)
+
+
+def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the `config.json` of a checkpoint folder.
+
+    Raises:
+        FileNotFoundError: The folder has no `config.json`.
+        ValueError: The file is not the configuration of a model.
+    """
+    path = Path(checkpoint, "config.json")
+    if not path.is_file():
+        raise FileNotFoundError(f"{str(checkpoint)!r} has no config.json. Give the folder of a saved model.")
+    config = read_json(path)
+    if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
+        raise ValueError(
+            f"{path} is not the configuration of a model: its `model_type` must be a name, and its `backbone_config`"
+            " an object."
+        )
+    return config

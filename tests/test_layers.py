@@ -7,8 +7,8 @@ import hf_localattn
 
 PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
-    {"models", "resources", "extras", "files", "claims", "parsing", "names"},
-    {"errors", "exported", "kernels"},
+    {"models", "resources", "extras", "files", "claims", "parsing"},
+    {"errors", "exported", "kernels", "names"},
     {"installed"},
     {"pipelines"},
     {"registry", "pretrained"},

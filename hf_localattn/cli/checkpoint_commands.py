@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hf_localattn.cli.train_command import require_parser
-from hf_localattn.names import family_names, find_family
+from hf_localattn.names import family_names, find_family, read_config, resolve_backbone
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
@@ -59,6 +59,7 @@ def init(
     """
     family = find_family(family)
     require_parser(family, config or ())
+    resolve_backbone(backbone)
     from hf_localattn.assignments import parse_config_fields
     from hf_localattn.hub import init_checkpoint
 
@@ -90,6 +91,7 @@ def card(
 
     Text that was added below the last line, and added metadata, are kept.
     """
+    read_config(checkpoint)
     from hf_localattn.hub import write_card
 
     path = write_card(
@@ -117,6 +119,7 @@ def push(
 
     Repeat the command to complete an interrupted upload.
     """
+    read_config(checkpoint)
     from hf_localattn.hub import push_checkpoint
     from hf_localattn.serving.space import push_space, space_files
 

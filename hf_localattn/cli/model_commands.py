@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Option
 
 from hf_localattn.extras import require
-from hf_localattn.names import find_files
+from hf_localattn.names import find_files, read_config, resolve_backbone
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
@@ -90,21 +90,10 @@ def inspect(
         require("train", "--file")
     from hf_localattn.inspection.command import run
 
-    run(
-        checkpoint,
-        output,
-        texts or (),
-        pair=pair,
-        compare=compare,
-        file=file,
-        max_samples=max_samples,
-        text_column_names=text_column_names,
-        kind=kind,
-        layers=layers,
-        special_tokens=special_tokens,
-        trust_remote_code=trust_remote_code,
-        settings=config or (),
-    )
+    rows: dict[str, Any] = {"file": file, "max_samples": max_samples, "text_column_names": text_column_names}
+    shown: dict[str, Any] = {"kind": kind, "layers": layers, "special_tokens": special_tokens}
+    trust: dict[str, Any] = {"trust_remote_code": trust_remote_code, "settings": config or ()}
+    run(checkpoint, output, texts or (), pair=pair, compare=compare, **rows, **shown, **trust)
 
 
 def demo(
@@ -129,16 +118,10 @@ def demo(
     attention of the model, too. It needs gradio (`pip install 'hf_localattn[demo]'`).
     """
     require("demo", "`hf-localattn demo`")
+    resolve_backbone(checkpoint)
     from hf_localattn.serving.demo import run
 
-    run(
-        checkpoint,
-        host=host,
-        port=port,
-        share=share,
-        trust_remote_code=trust_remote_code,
-        settings=config or (),
-    )
+    run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=config or ())
 
 
 def export(
@@ -163,6 +146,7 @@ def export(
     The graph is compared with the model before it is written. `python OUT/infer.py TEXT...` runs it with onnxruntime.
     """
     require("onnx", "`hf-localattn export`")
+    read_config(checkpoint)
     check_file = check_file and find_files(check_file)
     from hf_localattn.exported import SETTINGS
     from hf_localattn.serving.export import ARGUMENTS, export_checkpoint

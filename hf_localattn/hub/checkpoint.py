@@ -14,8 +14,8 @@ from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
 from hf_localattn.installed.backbones import family_fields
-from hf_localattn.parsing import read_json
-from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
+from hf_localattn.names import resolve_backbone
+from hf_localattn.pretrained import load_tokenizer, missing_inputs
 from hf_localattn.registry import Family, family_of, get_family
 
 logger = logging.getLogger(__name__)
@@ -105,25 +105,6 @@ def init_checkpoint(
             atomic_write(marker, INIT)  # a process killed from here on leaves an incomplete folder
         marker.unlink()
     return output
-
-
-def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the `config.json` of a checkpoint folder.
-
-    Raises:
-        FileNotFoundError: The folder has no `config.json`.
-        ValueError: The file is not the configuration of a model.
-    """
-    path = Path(checkpoint, "config.json")
-    if not path.is_file():
-        raise FileNotFoundError(f"{str(checkpoint)!r} has no config.json. Give the folder of a saved model.")
-    config = read_json(path)
-    if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
-        raise ValueError(
-            f"{path} is not the configuration of a model: its `model_type` must be a name, and its `backbone_config`"
-            " an object."
-        )
-    return config
 
 
 def _trained_fields(family: Family, checkpoint: str | os.PathLike[str]) -> dict[str, Any]:

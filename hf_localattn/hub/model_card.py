@@ -12,19 +12,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, ModelCardData, eval_result_entries_to_yaml
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from hf_localattn.files import atomic_write
-from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.installed.backbones import family_fields
 from hf_localattn.models.negation_finder import CUE_LABELS
-from hf_localattn.names import family_notes
+from hf_localattn.names import family_notes, read_config
 from hf_localattn.parsing import read_utf8
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, Family, task_of_class
 
@@ -33,9 +31,6 @@ logger = logging.getLogger(__name__)
 CARD = "README.md"
 BOUNDARY = "<!-- hf-localattn writes what is above. What is below is yours, and stays. -->"
 TAG = "hf_localattn"
-
-EVAL_RESULTS = ".eval_results/hf_localattn.yaml"
-"""File with the scores of a record for the Hub's leaderboards. Other files in its folder belong to the user."""
 
 WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")
 """Tasks for which transformers 5 has no pipeline."""
@@ -113,8 +108,7 @@ def write_card(
 ) -> Path:
     """Write or update the card of a checkpoint folder. Text and metadata added by people are kept.
 
-    Added text is the text below the last generated line. The name on the Hub and the commit are also kept. Scores on a
-    data set of the Hub are also written to `.eval_results/hf_localattn.yaml`, for the leaderboards of the Hub.
+    Added text is the text below the last generated line. The name on the Hub and the commit are also kept.
 
     Args:
         checkpoint: Folder with a `config.json`.
@@ -160,7 +154,6 @@ def write_card(
         config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given}, code=code
     )
     atomic_write(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
-    _write_eval_results(folder, record)
     return path
 
 
@@ -246,28 +239,6 @@ def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRec
         if own and (more := [value for value in theirs if value not in own]):
             added[name] = [*own, *more]
     return added
-
-
-def _write_eval_results(folder: Path, record: TrainingRecord | None) -> None:
-    """Write the scores of a record for leaderboards, which need a data set on the Hub; remove an earlier file."""
-    path = folder / EVAL_RESULTS
-    if path.parent.is_symlink():
-        raise ValueError(f"{path.parent} is a link: replace it with a folder, or remove it.")
-    results = _results(None, record) if record and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", record.dataset or "") else []
-    entries = [
-        EvalResultEntry(
-            dataset_id=one.dataset_type,
-            task_id=one.dataset_config or "default",
-            value=one.metric_value,
-            notes=f"{one.metric_type} ({one.dataset_split})",
-        )
-        for one in results
-        if math.isfinite(one.metric_value)
-    ]
-    if entries:
-        atomic_write(path, yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True))
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _architecture(config: Mapping[str, Any]) -> str:

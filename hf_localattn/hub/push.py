@@ -20,11 +20,12 @@ from huggingface_hub.errors import EntryNotFoundError
 from hf_localattn.claims import claimed
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import STAGING
-from hf_localattn.hub.checkpoint import read_config, warn_of_parser_folder
-from hf_localattn.hub.model_card import CARD, EVAL_RESULTS, base_model_of, has_text, is_ours, renew_card
+from hf_localattn.hub.checkpoint import warn_of_parser_folder
+from hf_localattn.hub.model_card import CARD, base_model_of, has_text, is_ours, renew_card
 from hf_localattn.hub.record import TrainingRecord
 from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
 from hf_localattn.installed.files import CONVERSION, check_weights
+from hf_localattn.names import read_config
 from hf_localattn.parsing import read_json, read_utf8
 from hf_localattn.registry import FAMILIES
 
@@ -45,7 +46,7 @@ STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
 Old weights could be loaded instead of the new ones."""
 
 CARD_MESSAGE = "Model card"
-"""Message of the commits that have only a card and scores, which no card pins."""
+"""Message of the commits that have only a card, which no card pins."""
 
 
 def push_checkpoint(
@@ -59,8 +60,6 @@ def push_checkpoint(
     **metadata: Any,
 ) -> CommitInfo:
     """Upload a checkpoint folder to the Hub, with a card that pins the uploaded commit.
-
-    Scores on a data set of the Hub are uploaded with the card, as `.eval_results/hf_localattn.yaml`.
 
     After a failure, repeat the call to upload the missing files. After a success, the same call changes nothing. Text
     that you added to the card, in the folder or on the Hub, is kept. A card in the folder that you wrote yourself is
@@ -124,14 +123,12 @@ def push_checkpoint(
             return commit
         language = _language_of_base(api, folder)
         renew_card(folder, repo_id=repo_id, revision=commit.oid, published=card, base_language=language, **metadata)
-        results = [] if has_custom_card else [EVAL_RESULTS]  # written with the card
-        api.upload_folder(
+        api.upload_file(
             repo_id=repo_id,
-            folder_path=folder,
+            path_or_fileobj=own_card,
+            path_in_repo=CARD,
             commit_message=CARD_MESSAGE,
             revision=branch,
-            allow_patterns=[CARD, *results],
-            delete_patterns=[name for name in results if name in there and not (folder / name).is_file()],
         )
     return commit
 

@@ -18,8 +18,8 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_localattn import models
 from hf_localattn.errors import loading
-from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.models.configuration_local_attention import VERSION
+from hf_localattn.names import read_config
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import get_family
 

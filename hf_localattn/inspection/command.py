@@ -18,7 +18,8 @@ from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import AUTO, SELF, attention_map, usual_kind
 from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
-from hf_localattn.pretrained import load_tokenizer, resolve_backbone
+from hf_localattn.names import resolve_backbone
+from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, task_of_class
 
 GATES, TOKENS = "gates", "tokens"

@@ -23,9 +23,8 @@ from hf_localattn.errors import loading
 from hf_localattn.exported import GRAPH, SETTINGS, OnnxModel
 from hf_localattn.extras import require
 from hf_localattn.files import atomic_directory, remove_leftovers
-from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.models.forward_inputs import longest_input
-from hf_localattn.names import SAMPLES
+from hf_localattn.names import SAMPLES, read_config
 from hf_localattn.parsing import read_utf8
 from hf_localattn.pretrained import load_tokenizer, missing_inputs
 from hf_localattn.registry import Family, get_family, task_of_class

@@ -16,8 +16,8 @@ from huggingface_hub import CommitOperationAdd, HfApi, SpaceCard, SpaceCardData
 from transformers import AutoConfig
 
 from hf_localattn.errors import hub_upload_errors, loading
-from hf_localattn.hub.checkpoint import read_config
 from hf_localattn.hub.push import parser_of, published_text
+from hf_localattn.names import read_config
 from hf_localattn.registry import family_of
 from hf_localattn.serving import page
 from hf_localattn.serving.demo import example_text, page_task

@@ -22,8 +22,7 @@ from hf_localattn.assignments import parse_config_fields
 from hf_localattn.data.folds import Fold
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
-from hf_localattn.names import PLAIN
-from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.names import PLAIN, resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.studies.processes import ScriptRun
 from hf_localattn.tasks import DataArguments, Run, Task, prepare_run

@@ -9,8 +9,8 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 
 from hf_localattn.assignments import parse_config_fields, parse_tokenizer_settings
 from hf_localattn.errors import loading
-from hf_localattn.names import PLAIN
-from hf_localattn.pretrained import load_tokenizer, missing_inputs, resolve_backbone
+from hf_localattn.names import PLAIN, resolve_backbone
+from hf_localattn.pretrained import load_tokenizer, missing_inputs
 from hf_localattn.registry import AUTO_CLASSES, family_of, get_family, task_of_class
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups

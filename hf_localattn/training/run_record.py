@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.hub import Score, TrainingRecord
-from hf_localattn.names import split_paths
-from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.names import resolve_backbone, split_paths
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 HYPERPARAMETERS = (

@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 from hf_localattn.assignments import parse_config_fields
 from hf_localattn.cli import main
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.pretrained import resolve_backbone
+from hf_localattn.names import resolve_backbone
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.hub.loopback import Fault

@@ -1,6 +1,5 @@
 """Uploading a checkpoint folder: what arrives, what stays here, and what goes wrong."""
 
-import dataclasses
 import hashlib
 import json
 import shutil
@@ -10,8 +9,7 @@ import torch
 from huggingface_hub import ModelCard, constants
 
 from hf_localattn import SamRobertaModel
-from hf_localattn.hub import Score, TrainingRecord, init_checkpoint, push_checkpoint, write_card
-from hf_localattn.hub.model_card import EVAL_RESULTS
+from hf_localattn.hub import TrainingRecord, init_checkpoint, push_checkpoint, write_card
 from hf_localattn.resources import tiny_backbone
 from tests.hub.loopback import Fault, Repository
 
@@ -67,23 +65,17 @@ def test_model_code_and_tokenizer_arrive_with_a_card_that_pins_them(hub, folder)
     assert f'"{NAME}", revision="{commit.oid}"' in (folder / "README.md").read_text()
 
 
-def test_what_has_changed_is_added_and_pinned_and_scores_go_with_the_card(hub, folder):
+def test_what_has_changed_is_added_and_pinned(hub, folder):
     first = push_checkpoint(folder, NAME)
-    record = TrainingRecord(task="text-classification", dataset="nyu-mll/glue", dataset_config="cola", seed=1)
-    dataclasses.replace(record, scores=(Score("validation", "accuracy", 0.5),)).save(folder)
+    TrainingRecord(task="text-classification", seed=1).save(folder)
     second = push_checkpoint(folder, NAME)
     assert second.oid != first.oid
     assert second.oid in card_on(hub)
     assert first.oid not in card_on(hub)
     assert "| seed | 1 |" in card_on(hub)
-    assert hub.files(NAME)[EVAL_RESULTS] == (folder / EVAL_RESULTS).read_bytes()
-    assert EVAL_RESULTS not in hub.files(NAME, second.oid)
     before = list(hub.repositories[NAME].commits)
     assert push_checkpoint(folder, NAME).oid == second.oid
     assert list(hub.repositories[NAME].commits) == before
-    record.save(folder)
-    push_checkpoint(folder, NAME)
-    assert EVAL_RESULTS not in hub.files(NAME)
 
 
 def test_a_card_that_did_not_arrive_does_with_the_next_attempt(hub, folder):
