@@ -42,22 +42,8 @@ def split_rows(
     random part of the other rows. It is as large as the fold, but at most half of them, so that two folds leave rows
     to train on. The split depends only on `rows` and `fold`.
 
-    Args:
-        rows: the training data.
-        fold: the fold to hold out.
-        parts: names of at most two held-out parts; if empty, all rows are training rows.
-        group_column: rows with the same value in this column stay in the same part, *optional*.
-        class_column: stratify by this column if it is a `ClassLabel`, *optional*.
-
-    Raises:
-        ValueError: there are too few rows or groups, or `group_column` does not exist.
-
-    Example:
-        >>> from datasets import Dataset
-        >>> rows = Dataset.from_dict({"id": [0, 1, 2, 3, 4, 5]})
-        >>> split = split_rows(rows, Fold(number=1, count=3, seed=0), ["test"])
-        >>> {part: rows["id"][:] for part, rows in split.items()}
-        {'train': [0, 1, 3, 4], 'test': [2, 5]}
+    `parts` are the names of at most two held-out parts. Rows with the same value of `group_column` stay in one part.
+    The parts are stratified by `class_column` if it is a `ClassLabel`. Too few rows or groups are a `ValueError`.
     """
     groups = np.arange(len(rows))
     if group_column is not None:

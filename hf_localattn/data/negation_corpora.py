@@ -255,12 +255,8 @@ def _check_columns(where: str, columns: list[str], first: list[str], first_line:
 def format_starsem(sentences: Iterable[Sequence[Mapping[str, Any]]]) -> str:
     """Return the text of sentences in the columns of *SEM 2012, which `load_negation` and the task's program read.
 
-    The columns are chapter, sentence number, token number, word, lemma, part of speech and parse, then `***`, or three
-    for each negation: cue, scope and event. Events and missing annotations are `_`. Tabs and line breaks in words
-    become spaces. A blank line follows each sentence.
-
-    Args:
-        sentences: rows of each sentence, as `group_sentences` returns them.
+    Events and missing annotations are `_`. Tabs and line breaks in words become spaces. `sentences` are the rows of
+    each sentence, as `group_sentences` returns them.
     """
     spaces = str.maketrans(dict.fromkeys("\t\r\n", " "))
     lines = []

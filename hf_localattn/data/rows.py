@@ -74,14 +74,10 @@ Data: TypeAlias = str | os.PathLike[str] | Dataset | Source
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data.
+    """A column of the data; of several names, the first that a row has is used.
 
-    Args:
-        names: name of the column, or several names. The first name found in a row is used.
-        kind: type of the values: `str` for texts, `list` for lists of texts, None for any type.
-        required: raise an error for rows without a value.
-        may_be_empty: accept blank texts, empty lists, and lists in which every text is blank.
-        remedy: advice for errors about a missing column.
+    The values are texts (`kind` is `str`), lists of texts (`list`) or anything (None). With `may_be_empty`, texts may
+    be blank, and lists may be empty or have blank texts only. `remedy` is advice if the column is missing.
     """
 
     names: str | tuple[str, ...]
@@ -99,12 +95,7 @@ class Column:
         return next((name for name in names if name in present), None)
 
     def read(self, record: Record) -> Any:
-        """Return the value of a row; None if an optional value is missing.
-
-        Raises:
-            EmptyText: a text is blank or None.
-            ValueError: the value is missing or has another type.
-        """
+        """Return the value of a row; None if an optional value is missing. A blank text is an `EmptyText`."""
         name = self.find(record)
         value = None if name is None else record[name]
         if value is None and not self.required:
@@ -148,17 +139,11 @@ def convert_rows(
     *,
     skip_empty: bool = False,
 ) -> Dataset:
-    """Convert and check the rows of a source, one by one.
+    """Convert and check the rows of a source, one by one; errors name the place of a row.
 
-    Args:
-        source: rows to load.
-        columns: columns of the input. A data set must have those that are required.
-        features: columns of the result. `PLACE` is filled in.
-        convert: function that converts a record to a row of the result. Its errors need not name the record.
-        skip_empty: leave out rows with an empty text.
-
-    Raises:
-        ValueError: a column is missing or a row is invalid. The message names the place and a remedy.
+    A data set must have the required `columns`. `features` are those of the result; `PLACE` is filled in. `convert`
+    makes a row of a record, and need not name the record in its errors. `skip_empty` leaves out rows with an
+    `EmptyText`.
     """
     first = source.first or 0
     # A cached result is named after what `convert_batch` refers to: the name of a data set, not the data set.
@@ -176,7 +161,9 @@ def convert_rows(
             except ValueError as error:
                 if skip_empty and isinstance(error, EmptyText):
                     continue
-                raise ValueError(f"{where(number)}{_id_of(record)}: {error}") from None
+                identifier = record.get("id") if isinstance(record, dict) else None
+                named = f" (id {str(identifier)[:60]})" if isinstance(identifier, (str, int)) else ""
+                raise ValueError(f"{where(number)}{named}: {error}") from None
             row[INDEX] = number
             if PLACE in features:
                 row[PLACE] = where(number)
@@ -264,6 +251,15 @@ def describe_value(value: Any) -> str:
     return f"a list of {len(value)}" if isinstance(value, list) else shorten(value)
 
 
+def check_is_fast(tokenizer: Any, purpose: str) -> None:
+    """Raise `ValueError` if a tokenizer is slow, and therefore cannot say where its tokens are."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(
+            f"{type(tokenizer).__name__} is not a fast tokenizer, and {purpose}: load it with AutoTokenizer, or choose"
+            " a model that has a tokenizer.json."
+        )
+
+
 def shorten(value: Any) -> str:
     """Return the `repr` of a value, cut to 60 characters."""
     text = repr(value)
@@ -327,8 +323,3 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
 
 def _row_of(name: str, number: int) -> str:
     return f"{name}, row {number + 1}"
-
-
-def _id_of(record: Any) -> str:
-    identifier = record.get("id") if isinstance(record, dict) else None
-    return f" (id {str(identifier)[:60]})" if isinstance(identifier, (str, int)) else ""

@@ -37,6 +37,7 @@ SINGLE_LABEL, MULTI_LABEL, REGRESSION = "single_label_classification", "multi_la
 """Problem types as in transformers: one class, any number of classes, or a number."""
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
+_INDEX = re.compile(r"-?[0-9]{1,18}")
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 MOST_CLASSES = 20
@@ -187,7 +188,9 @@ def load_texts(
     if classes is None and layout.problem_type != REGRESSION:
         several = layout.problem_type == MULTI_LABEL
         found = {name for label in rows["label"][:] if label for name in (label if several else [label])}
-        classes = tuple(sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name)))
+        classes = tuple(
+            sorted(found, key=lambda name: (0, int(name), name) if _INDEX.fullmatch(name) else (1, 0, name))
+        )
     if not classes or layout.problem_type == REGRESSION:
         return rows
     kind = ClassLabel(names=list(classes))
@@ -269,7 +272,7 @@ def _name(label: Any, names: Sequence[str] | None) -> str:
         raise ValueError(f"the label must be a name or a whole number; found {describe_value(label)}.")
     if names is None or (name in names and isinstance(label, str)):
         return name
-    if _is_whole(name) and 0 <= int(name) < len(names):
+    if _INDEX.fullmatch(name) and 0 <= int(name) < len(names):
         return names[int(name)]
     raise ValueError(
         f"the label {shorten(label)} is outside the label set ({join_names(names, 20)}; or 0 to {len(names) - 1})."
@@ -287,10 +290,6 @@ def _number(label: Any) -> float:
             " or because some have a decimal point); correct it, or pass --do_regression false if labels are names."
         )
     return number
-
-
-def _is_whole(name: str) -> bool:
-    return re.fullmatch(r"-?[0-9]{1,18}", name) is not None
 
 
 def _find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from hf_localattn.data.rows import (
     EmptyText,
     Record,
     Source,
+    check_is_fast,
     convert_rows,
     describe_value,
     make_dataset,
@@ -136,7 +137,7 @@ def load_sentences(
 
 
 def format_labels(path: str) -> tuple[str, ...]:
-    """Return all labels of a file format; empty if the format allows any label."""
+    """Return all labels of a file format; none if it allows any label."""
     return CGED_LABELS if Path(path).suffix == ".xml" else ()
 
 
@@ -309,9 +310,7 @@ def _conllu_lines(path: Path, label_column: int) -> Iterator[Line]:
 
 
 def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
-    # Documents without a root are not XML: wrap them in an element, after removing the declaration.
-    text = re.sub(r"^\s*<\?xml\b.*?\?>", lambda match: "\n" * match[0].count("\n"), read_text(path), flags=re.DOTALL)
-    root = xml.parse_xml(f"<_>{_CONTROL_CHARACTER.sub(chr(0xFFFD), text)}</_>", path)
+    root = xml.parse_xml(_CONTROL_CHARACTER.sub("\ufffd", read_text(path)), path, has_root=False)
     documents = list(root.iter("DOC"))
     if any(document.find("SENTENCE") is not None for document in documents) or root.find(".//ESSAY") is not None:
         raise ValueError(
@@ -379,11 +378,7 @@ def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     Byte-level tokenizers (RoBERTa) mark the beginning of a word by the space before it, so `add_prefix_space` is set
     and saved with the tokenizer. A slow tokenizer, which cannot map tokens to words, is a `ValueError`.
     """
-    if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer, and cannot map tokens to words: load it with"
-            " AutoTokenizer, or choose a model that has a tokenizer.json."
-        )
+    check_is_fast(tokenizer, "cannot map tokens to words")
     splitter = tokenizer.backend_tokenizer.pre_tokenizer
     if isinstance(splitter, ByteLevel):
         splitter.add_prefix_space = tokenizer.add_prefix_space = True
