@@ -33,12 +33,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class QuestionAnswers:
-    """Answers of a model to one question.
+    """The chosen answer of a model, and the best ones in descending order of score, with "no answer" if it is allowed.
 
-    Attributes:
-        best: the chosen answer, which may be "no answer".
-        n_best: the best answers, in descending order of score, including "no answer" if it is allowed.
-        null_odds: score of "no answer" minus the score of `best_span`; None if "no answer" is not allowed.
+    `null_odds` is the score of "no answer" minus that of `best_span`; None if "no answer" is not allowed.
     """
 
     best: Candidate
@@ -123,7 +120,7 @@ def _answers(
 
 
 def _best_spans(context: str, windows: list[_Window], size: int, max_answer_length: int) -> list[Candidate]:
-    """Return the distinct spans of the `size` best starts and ends of each window, in descending order of score."""
+    """Return the distinct spans of the `size` best starts and ends of each window, the best first."""
     found = []
     for starts, ends, offsets, _ in windows:
         logits = torch.from_numpy(starts), torch.from_numpy(ends)

@@ -82,8 +82,7 @@ def split_rows(
 def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold: Fold | None = None) -> None:
     """Warn of classes that are only in the training rows (not evaluated) or never in them (not learned).
 
-    `data` are the rows by split. Splits without any class (test rows without labels), and columns that have no
-    `ClassLabel`, are ignored. `fold` is named in the warning.
+    Splits without any class (test rows without labels), and columns that have no `ClassLabel`, are ignored.
     """
     found = {split: names for split, rows in data.items() if (names := _classes_in(rows, column))}
     where = "" if fold is None else f"Fold {fold.number}: "
@@ -100,7 +99,6 @@ def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold
 
 
 def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
-    """Return the names of the classes that occur in rows."""
     kind, labels = rows.features[column], rows[column][:]
     if isinstance(kind, List):
         kind, labels = kind.feature, [label for own in labels for label in own or ()]
@@ -110,7 +108,6 @@ def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
 def _partition(
     groups: np.ndarray, classes: np.ndarray | None, count: int, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the kept and the held-out indices for each of `count` shuffled shares."""
     if len(np.unique(groups)) < len(groups):
         return list(model_selection.GroupKFold(count, shuffle=True, random_state=seed).split(groups, groups=groups))
     if classes is None or np.bincount(classes).max() < count:  # no class is large enough to stratify

@@ -51,8 +51,6 @@ def source(
 
     The passage is cut between words, or within a word that is too long, such as a sentence without spaces. The cut
     is found by tokenizing candidates, because the tokenizer of ProphetNet has no character offsets.
-
-    The answer is `context[answer_start : answer_start + len(answer)]`. `max_length` includes special tokens.
     """
 
     def encode(start: int, end: int) -> list[int]:

@@ -17,6 +17,7 @@ from datasets import Dataset, Features, List, Value
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.rows import (
+    JSON_SUFFIXES,
     Column,
     Data,
     Record,
@@ -47,7 +48,6 @@ SQUAD_FEATURES = Features(
         "answers": {"text": List(Value("string")), "answer_start": List(Value("int64"))},
     }
 )
-SUFFIXES = (".json", ".jsonl")
 REMEDY = f"rename the columns to {', '.join(SQUAD_FEATURES)}, or save it as .jsonl with these fields and pass the file"
 NO_ANSWER = "an unanswerable question has an empty list there"
 POSITIONS = ("start_positions", "end_positions")
@@ -71,7 +71,7 @@ def load_squad(
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid. The message names the row, the field and a remedy.
     """
-    source = open_source(data, "questions", SUFFIXES)
+    source = open_source(data, "questions", JSON_SUFFIXES)
     if not isinstance(source.rows, Dataset):
         rows = list(_flatten_articles(Path(source.name), source.rows))
         source = open_source(Source(source.name, rows, source.first), "questions")
@@ -127,7 +127,7 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid, or no question has an answer.
     """
-    source = open_source(data, "questions", SUFFIXES)
+    source = open_source(data, "questions", JSON_SUFFIXES)
     questions, name = load_squad(source, require_question=require_questions, skip_empty=skip_empty), source.name
     unanswerable = count_unanswerable(questions)
     if questions and unanswerable == len(questions):
@@ -174,7 +174,6 @@ def _check_answer(context: str, text: Any, start: Any) -> None:
 
 
 def _flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the place and record of each question of the articles, and of each record that is no article."""
     for number, (place, article) in enumerate(found, start=1):
         if not isinstance(article, dict) or "paragraphs" not in article:
             yield place, article
@@ -215,10 +214,9 @@ def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, d
 def train_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> BatchEncoding:
-    """Tokenize a batch of SQuAD rows into windows with `start_positions` and `end_positions`.
+    """Tokenize a batch of SQuAD rows into windows with the positions of the first answer's first and last token.
 
-    The positions are the first and last token of the row's first answer. If there is no answer, or the window does not
-    contain all of it, both are the position of the classification token.
+    If there is no answer, or the window does not contain all of it, both are those of the classification token.
     """
     encoded, rows, offsets, nulls = _windows(examples, tokenizer, max_length, doc_stride)
     spans = []

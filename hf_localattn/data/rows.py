@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 Record = dict[str, Any]
 PathLike = str | os.PathLike[str]
 
-SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
+JSON_SUFFIXES = (".json", ".jsonl")
+SUFFIXES = (".csv", ".tsv", *JSON_SUFFIXES)
 
 INDEX = "index"
 """Number of each row, from 0, in its file or data set.
@@ -96,15 +97,15 @@ class Column:
 
     def read(self, record: Record) -> Any:
         """Return the value of a row; None if an optional value is missing. A blank text is an `EmptyText`."""
-        name = self.find(record)
+        name, advice = self.find(record), self.remedy and f"; {self.remedy}"
         value = None if name is None else record[name]
         if value is None and not self.required:
             return None
         if name is None:
             found = ", ".join(map(str, record)) or "none"
-            raise ValueError(f"the field {str(self)!r} is missing (found {found}){self.advice}.")
+            raise ValueError(f"the field {str(self)!r} is missing (found {found}){advice}.")
         if value is None:
-            absent = f"the field {name!r} is missing: its value is None{self.advice}"
+            absent = f"the field {name!r} is missing: its value is None{advice}"
             raise ValueError(f"{absent}.") if self.kind is None else EmptyText(f"{absent}; {SKIP}")
         if self.kind is str and not isinstance(value, str):
             raise ValueError(f"the field {name!r} must be a text; found {describe_value(value)}.")
@@ -113,11 +114,6 @@ class Column:
         if self.kind is not None and not self.may_be_empty and not "".join(value).strip():
             raise EmptyText(f"the field {name!r} is empty; {SKIP}")
         return value
-
-    @property
-    def advice(self) -> str:
-        """Remedy as the end of a sentence."""
-        return f"; {self.remedy}" if self.remedy else ""
 
 
 def open_source(data: Data, holds: str, suffixes: Sequence[str] = SUFFIXES) -> Source:
@@ -177,8 +173,9 @@ def convert_rows(
     if isinstance(source.rows, Dataset):
         given = source.rows.column_names
         if missing := [column for column in columns if column.required and not column.find(given)]:
-            names = ", ".join(repr(str(column)) for column in missing)
-            raise ValueError(f"{source.name}: has no column {names} (it has {', '.join(given)}){missing[0].advice}.")
+            names, remedy = ", ".join(repr(str(column)) for column in missing), missing[0].remedy
+            advice = remedy and f"; {remedy}"
+            raise ValueError(f"{source.name}: has no column {names} (it has {', '.join(given)}){advice}.")
         options = {"batched": True, "with_indices": True, "remove_columns": given, "features": all_features}
         kept = source.rows.map(convert_batch, desc=f"Checking {source.name}", **options)
     else:

@@ -70,10 +70,7 @@ def word_labels(logits: np.ndarray, word_numbers: Sequence[int], length: int, na
 
 @dataclass(frozen=True)
 class ScopeExamples:
-    """Rows of a split, and for each feature the index of its row and its `word_numbers`.
-
-    Rows whose cue the model does not see have no feature.
-    """
+    """Rows of a split, and the row and `word_numbers` of each feature; a cue that the model does not see has none."""
 
     rows: Dataset
     kept: list[int]

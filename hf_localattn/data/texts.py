@@ -198,7 +198,7 @@ def load_texts(
 
 
 def _complete(layout: TextColumns, source: Source) -> TextColumns:
-    """Return a layout with text columns, class names and problem type; those of the data where it has none."""
+    """Return a layout with the text columns, class names and problem type of the data where it has none."""
     records: Any = source.rows
     if isinstance(records, Dataset):
         kind = records.features.get(layout.label)
@@ -213,10 +213,9 @@ def _complete(layout: TextColumns, source: Source) -> TextColumns:
 
 
 def infer_problem_type(labels: Iterable[Any]) -> str:
-    """Return the problem type of labels, with a warning if scores may be classes.
+    """Return the problem type of labels, numbers or strings, with a warning if scores may be classes.
 
-    Lists are sets of classes, numbers with a decimal point are scores, and all other labels are classes. Numbers may
-    be strings, as in .csv files.
+    Lists are sets of classes, numbers with a decimal point are scores, and all other labels are classes.
     """
     problem, texts = SINGLE_LABEL, set()
     for label in map(as_list, labels):
@@ -238,10 +237,7 @@ def infer_problem_type(labels: Iterable[Any]) -> str:
 
 
 def read_label(label: Any, problem_type: str | None, names: Sequence[str] | None = None) -> Any:
-    """Convert a label to a class name, a sorted list of class names, or a number.
-
-    Runs of white space in names become single spaces. If `names` are given, a label may also be the index of one.
-    """
+    """Convert a label, or an index of `names`, to a class name, a sorted list of class names, or a number."""
     if problem_type == REGRESSION:
         return _number(label)
     if problem_type == MULTI_LABEL:
@@ -315,10 +311,9 @@ def tokenize_texts(
 
 
 def number_labels(rows: Dataset, labels: Labels) -> Dataset:
-    """Convert the column `label` to training targets, and drop the column `place`.
+    """Convert the column `label` to indices of classes, lists with 0.0 or 1.0 per class, or scores; drop `place`.
 
-    A target is the index of a class, a list with 0.0 or 1.0 per class, or a score. If a row has no label, the whole
-    column is dropped. A label that is not one of `labels` is a `ValueError`, which names the row.
+    If a row has no label, the whole column is dropped. A label that is not one of `labels` is a `ValueError`.
     """
     own, column = labels_of(rows), rows["label"][:]
     bare = rows.remove_columns(["label", PLACE])

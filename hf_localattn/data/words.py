@@ -225,14 +225,10 @@ def _label(tag: Any, names: Sequence[str] | None) -> str:
 
 
 def _load_columns(path: Path, lines: Iterable[Line], require_labels: bool) -> Dataset:
-    """Load the sentences of a column file, whose lines have a word and, if known, its label."""
-    rows = [
-        {
-            "tokens": [words[0] for _, words in sentence],
-            "labels": [label for _, words in sentence for label in words[1:]],
-        }
-        for sentence in split_sentences(lines)
-    ]
+    rows: list[Record] = []
+    for sentence in split_sentences(lines):
+        labels = [label for _, columns in sentence for label in columns[1:]]
+        rows.append({"tokens": [columns[0] for _, columns in sentence], "labels": labels})
     if not rows:
         raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line.")
     if path.suffix == ".conllu" and all(label == UNSPECIFIED for row in rows for label in row["labels"]):
@@ -353,17 +349,15 @@ def _convert_cged(record: Record, labeled: bool) -> Record:
 
 def _read_error(error: xml.Element, length: int) -> tuple[str, int, int]:
     """Return the type of an error, and the positions of its first and last character, counted from 1."""
-    kind, places = error.get("type", ""), []
+    kind, first, last = (error.get(name, "") for name in ("type", "start_off", "end_off"))
     if kind not in CGED_TYPES:
         raise ValueError(f"the type of an ERROR must be R, M, S or W; found {shorten(kind)}.")
-    for name in ("start_off", "end_off"):
-        value = error.get(name, "")
+    for name, value in (("start_off", first), ("end_off", last)):
         if not re.fullmatch("[0-9]{1,9}", value):
             raise ValueError(f"the {name} of an ERROR must be a character position; found {shorten(value)}.")
-        places.append(int(value))
-    if kind == "M" and places == [length + 1] * 2:
-        places = [length] * 2
-    first, last = places
+    first, last = int(first), int(last)
+    if kind == "M" and first == last == length + 1:
+        first = last = length
     if not 1 <= first <= last <= length:
         raise ValueError(
             f"an ERROR from {first} to {last} is not in its TEXT of {length} characters; count from 1, and"
