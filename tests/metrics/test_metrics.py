@@ -86,12 +86,13 @@ EXPECTED = {
     "qqp": (*BINARY, {"accuracy": 3 / 5, "f1": 2 / 3}),
     # true and false positives 2 and 1, true and false negatives 1 and 1
     "cola": ([1, 1, 1, 0, 0], [1, 1, 0, 0, 1], {"matthews_correlation": (2 - 1) / math.sqrt(3 * 3 * 2 * 2)}),
-    "stsb": ([1.0, 2.0, 4.0], [0.0, 1.0, 2.0], {"pearson": 3 / math.sqrt(2 * 14 / 3), "spearmanr": 1}),
+    "stsb": ([0.5, 1.0, 2.0], [0.0, 0.5, 1.0], {"pearson": 3 / math.sqrt(2 * 14 / 3), "spearmanr": 1}),
     **dict.fromkeys(("mnli", "qnli", "rte", "sst2", "wnli"), (*BINARY, {"accuracy": 3 / 5})),
 }
 UNDEFINED = {
     "stsb": ([1.5, 1.5], [0.5, 1.0], {"pearson": 0, "spearmanr": 0}),
     "cola": ([1, 1], [0, 1], {"matthews_correlation": 0}),
+    "mrpc": ([0, 0], [0, 0], {"accuracy": 1, "f1": 0}),
 }
 
 
