@@ -33,12 +33,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class QuestionAnswers:
-    """Answers of a model to one question.
+    """The chosen answer of a model, and the best ones in descending order of score, with "no answer" if it is allowed.
 
-    Attributes:
-        best: the chosen answer, which may be "no answer".
-        n_best: the best answers, in descending order of score, including "no answer" if it is allowed.
-        null_odds: score of "no answer" minus the score of `best_span`; None if "no answer" is not allowed.
+    `null_odds` is the score of "no answer" minus that of `best_span`; None if "no answer" is not allowed.
     """
 
     best: Candidate
@@ -63,28 +60,19 @@ def extract_answers(
 ) -> dict[str, QuestionAnswers]:
     """Return the answers to each question, by question id.
 
-    This is the published post-processing (Devlin et al. 2019, run_squad.py). In each window the best starts are
-    combined with the best ends. Valid pairs of all windows are ranked by the sum of their two logits. The score of "no
-    answer" comes from the classification token. It is the minimum over windows, because one window with an answer is
-    enough. There are two differences. Tokens outside the passage are excluded before the best positions are chosen. A
-    span found in several windows is listed once, with its best score. Neither can lower the best answer's score.
+    This is the published post-processing (Devlin et al. 2019, run_squad.py): in each window the `n_best_size` best
+    starts are combined with the best ends, and the pairs of all windows with at most `max_answer_length` tokens are
+    ranked by the sum of their logits. There are two differences, which cannot lower the best score: tokens outside the
+    passage are excluded first, and a span in several windows is listed once. "No answer" has the smallest score of the
+    classification token over windows, because one window with an answer is enough. It is chosen if its score exceeds
+    the best answer's by more than `null_threshold`, and not allowed if that is None (SQuAD 1.1).
 
-    The pipeline "question-answering" uses the same windows and spans, but ranks spans as in transformers: it
-    multiplies start and end probabilities in each window, adds the scores of equal texts, and extends answers to whole
-    words. The published scores are sums of logits, because logits can be compared between windows.
+    The pipeline "question-answering" ranks the same spans as in transformers: by products of probabilities in each
+    window, added for equal texts. Published scores are sums of logits, which can be compared between windows.
 
-    Args:
-        contexts: passages by question id; the result has the same order.
-        features: `evaluation_features`, one mapping per window, with example_id, offset_mapping and cls_position.
-        start_logits: one row per window, without left padding; logits after the last token are ignored.
-        end_logits: one row per window, in the same form.
-        n_best_size: number of start and end positions combined per window, and of answers kept per question.
-        max_answer_length: maximum number of tokens of an answer.
-        null_threshold: choose "no answer" (SQuAD 2.0) if its score exceeds the best answer's score by more than this;
-            None if it is not allowed.
-
-    Raises:
-        ValueError: the numbers of windows differ, a question has no window, or a logit is NaN.
+    `contexts` are passages by question id; the result has their order. `features` are `evaluation_features`, one
+    mapping per window, and `start_logits` and `end_logits` have a row per window, without left padding; what is after
+    the last token is ignored. Numbers of windows that differ, a question without a window and NaN are a `ValueError`.
     """
     if not len(features) == len(start_logits) == len(end_logits):
         raise ValueError(
@@ -132,7 +120,7 @@ def _answers(
 
 
 def _best_spans(context: str, windows: list[_Window], size: int, max_answer_length: int) -> list[Candidate]:
-    """Return the distinct spans of the `size` best starts and ends of each window, in descending order of score."""
+    """Return the distinct spans of the `size` best starts and ends of each window, the best first."""
     found = []
     for starts, ends, offsets, _ in windows:
         logits = torch.from_numpy(starts), torch.from_numpy(ends)

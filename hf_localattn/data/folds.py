@@ -42,22 +42,8 @@ def split_rows(
     random part of the other rows. It is as large as the fold, but at most half of them, so that two folds leave rows
     to train on. The split depends only on `rows` and `fold`.
 
-    Args:
-        rows: the training data.
-        fold: the fold to hold out.
-        parts: names of at most two held-out parts; if empty, all rows are training rows.
-        group_column: rows with the same value in this column stay in the same part, *optional*.
-        class_column: stratify by this column if it is a `ClassLabel`, *optional*.
-
-    Raises:
-        ValueError: there are too few rows or groups, or `group_column` does not exist.
-
-    Example:
-        >>> from datasets import Dataset
-        >>> rows = Dataset.from_dict({"id": [0, 1, 2, 3, 4, 5]})
-        >>> split = split_rows(rows, Fold(number=1, count=3, seed=0), ["test"])
-        >>> {part: rows["id"][:] for part, rows in split.items()}
-        {'train': [0, 1, 3, 4], 'test': [2, 5]}
+    `parts` are the names of at most two held-out parts. Rows with the same value of `group_column` stay in one part.
+    The parts are stratified by `class_column` if it is a `ClassLabel`. Too few rows or groups are a `ValueError`.
     """
     groups = np.arange(len(rows))
     if group_column is not None:
@@ -96,8 +82,7 @@ def split_rows(
 def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold: Fold | None = None) -> None:
     """Warn of classes that are only in the training rows (not evaluated) or never in them (not learned).
 
-    `data` are the rows by split. Splits without any class (test rows without labels), and columns that have no
-    `ClassLabel`, are ignored. `fold` is named in the warning.
+    Splits without any class (test rows without labels), and columns that have no `ClassLabel`, are ignored.
     """
     found = {split: names for split, rows in data.items() if (names := _classes_in(rows, column))}
     where = "" if fold is None else f"Fold {fold.number}: "
@@ -114,7 +99,6 @@ def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold
 
 
 def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
-    """Return the names of the classes that occur in rows."""
     kind, labels = rows.features[column], rows[column][:]
     if isinstance(kind, List):
         kind, labels = kind.feature, [label for own in labels for label in own or ()]
@@ -124,7 +108,6 @@ def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
 def _partition(
     groups: np.ndarray, classes: np.ndarray | None, count: int, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the kept and the held-out indices for each of `count` shuffled shares."""
     if len(np.unique(groups)) < len(groups):
         return list(model_selection.GroupKFold(count, shuffle=True, random_state=seed).split(groups, groups=groups))
     if classes is None or np.bincount(classes).max() < count:  # no class is large enough to stratify

@@ -25,8 +25,7 @@ def generation_features(
     """Tokenize a batch of answered SQuAD rows: the first answer and the passage, with the question as `labels`.
 
     A passage that is too long is cut to the part around the answer (see `source`), a question at the end. The lengths
-    include special tokens. The result has `input_ids` and `attention_mask`, and if `examples` have questions also
-    `labels` and `reference` (the text).
+    include special tokens. Without questions there are no `labels` and no `REFERENCE`.
     """
     sources = [
         source(context, gold["text"][0], gold["answer_start"][0], tokenizer, max_source_length)
@@ -52,8 +51,6 @@ def source(
 
     The passage is cut between words, or within a word that is too long, such as a sentence without spaces. The cut
     is found by tokenizing candidates, because the tokenizer of ProphetNet has no character offsets.
-
-    The answer is `context[answer_start : answer_start + len(answer)]`. `max_length` includes special tokens.
     """
 
     def encode(start: int, end: int) -> list[int]:

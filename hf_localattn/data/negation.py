@@ -11,8 +11,9 @@ from typing import Any
 
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 
-from hf_localattn.data.negation_corpora import Cue, UniqueNames, read_sentences
+from hf_localattn.data.negation_corpora import Cue, read_sentences, unique_name
 from hf_localattn.data.rows import (
+    JSON_SUFFIXES,
     Column,
     Data,
     PathLike,
@@ -61,8 +62,6 @@ NO_CUE = "none"
 OPTIONS = {"cues": (*CUE_KINDS, "both"), "cue_in_scope": ("never", "corpus"), "unmatched_scopes": ("error", "skip")}
 """Options of `load_negation`, and their values."""
 
-SUFFIXES = (".json", ".jsonl")
-
 WORDS_TO_COMPARE = 6
 """Number of words from which on a sentence of two corpora must have the same cues."""
 
@@ -103,17 +102,16 @@ def load_negation(
         if value not in OPTIONS[name]:
             raise ValueError(f"{name} must be {' or '.join(OPTIONS[name])}; got {value!r}.")
     if not isinstance(data, str | os.PathLike | Dataset | Source):
-        options = {"require_scopes": require_scopes, "skip_empty": skip_empty, "all_sentences": all_sentences}
-        parts = [
-            load_negation(path, cues, cue_in_scope, unmatched_scopes=unmatched_scopes, **options) for path in data
-        ]
+        options: dict[str, Any] = {"unmatched_scopes": unmatched_scopes, "require_scopes": require_scopes}
+        options |= {"skip_empty": skip_empty, "all_sentences": all_sentences}
+        parts = [load_negation(path, cues, cue_in_scope, **options) for path in data]
         for path, rows in zip(data, parts, strict=True):
             logger.info("%s: %s.", path, describe_cues(rows))
         _check_agreement(data, parts)
         return _with_ids(concatenate_datasets([rows.select_columns(list(NEGATION_FEATURES)) for rows in parts]), "")
-    if not isinstance(data, Dataset | Source) and Path(data).suffix not in SUFFIXES:
+    if not isinstance(data, Dataset | Source) and Path(data).suffix not in JSON_SUFFIXES:
         return _corpus_rows(Path(data), cues, cue_in_scope, unmatched_scopes, all_sentences)
-    source, words = open_source(data, "rows", SUFFIXES), Column("tokens", list)
+    source, words = open_source(data, "rows", JSON_SUFFIXES), Column("tokens", list)
 
     def convert(record: Record) -> Record:
         tokens = words.read(record)
@@ -162,7 +160,7 @@ def check_apart(train: Dataset, validation: Dataset) -> None:
     A document that has its name from a file of rows does not count: two files may have one name.
     """
     names = set(train["document_id"]) & set(validation["document_id"])
-    if shared := {name for name in names if not name.endswith(SUFFIXES)}:
+    if shared := {name for name in names if not name.endswith(JSON_SUFFIXES)}:
         raise ValueError(
             f"The document {min(shared)!r} is in the training and the validation data ({len(shared)} in all): the"
             " scores would be too high. Give each document to one of them."
@@ -209,7 +207,6 @@ def _corpus_rows(path: Path, cues: str, cue_in_scope: str, unmatched_scopes: str
 
 
 def _cue_columns(cue: Cue, tokens: Sequence[str], cue_in_scope: str) -> Record:
-    """Return the columns of cue and scope for the words of a sentence."""
     scope = cue.scope
     if scope is not None and cue_in_scope == "never":
         scope = set(scope) - (set(cue.words) - set(cue.affixes))
@@ -247,7 +244,7 @@ def scope_characters(tokens: Sequence[str], cue_text: Sequence[str], scope: Sequ
 
 
 def _read_cue(record: Record, tokens: list[str], cues: str, require_scope: bool, all_sentences: bool) -> Cue | bool:
-    """Return the cue of a record; without one, True if its scope is known to be empty."""
+    # without a cue: True if the scope is known to be empty
     words = _places(record, "cue", len(tokens))
     unknown = record.get("scope") in (None, [])
     if not words and all_sentences:
@@ -271,7 +268,6 @@ def _read_cue(record: Record, tokens: list[str], cues: str, require_scope: bool,
 
 
 def _texts(record: Record, name: str, length: int) -> list[str]:
-    """Return the texts of a column with one text per word; empty if the column is missing or empty."""
     values: Any = [] if record.get(name) is None else record[name]
     if not isinstance(values, list) or len(values) not in (0, length) or not all(isinstance(v, str) for v in values):
         found = describe_value(values)
@@ -280,7 +276,6 @@ def _texts(record: Record, name: str, length: int) -> list[str]:
 
 
 def _places(record: Record, name: str, length: int) -> list[int]:
-    """Return the positions of the words with 1 in a column."""
     values: Any = record.get(name)
     if not isinstance(values, list) or len(values) != length:
         found = describe_value(values)
@@ -292,12 +287,12 @@ def _places(record: Record, name: str, length: int) -> list[int]:
 
 def _with_ids(rows: Dataset, name: str) -> Dataset:
     """Fill in the ids of rows, and make those of rows unique."""
-    unique, sentences, completed = UniqueNames(), dict[tuple[str, ...], str](), []
+    names, sentences, completed = set[str](), dict[tuple[str, ...], str](), []
     for number, row in zip(row_numbers(rows), rows, strict=True):
         row["document_id"] = name if row["document_id"] is None else row["document_id"]
         key = (row["document_id"], *row["tokens"])
         sentence_id = sentences.setdefault(key, f"{row['document_id']}/{len(sentences) + 1}")
-        row["id"] = unique(str(number + 1) if row["id"] is None else row["id"])
+        row["id"] = unique_name(str(number + 1) if row["id"] is None else row["id"], names)
         row["sentence_id"] = sentence_id if row["sentence_id"] is None else row["sentence_id"]
         completed.append(row)
     return make_dataset(completed, rows.features)

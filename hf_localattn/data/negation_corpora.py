@@ -63,17 +63,12 @@ class Sentence:
     annotations: Mapping[str, list[str]] = field(default_factory=dict)
 
 
-class UniqueNames:
-    """Makes names unique by appending a number to repeated names."""
-
-    def __init__(self) -> None:
-        self._seen: set[str] = set()
-
-    def __call__(self, name: str) -> str:
-        numbered = (f"{name}~{number}" for number in count(2))
-        unique = next(one for one in chain([name], numbered) if one not in self._seen)
-        self._seen.add(unique)
-        return unique
+def unique_name(name: str, seen: set[str]) -> str:
+    """Return a name that is not among those seen, with a number if it repeats one, and add it to them."""
+    numbered = (f"{name}~{number}" for number in count(2))
+    unique = next(one for one in chain([name], numbered) if one not in seen)
+    seen.add(unique)
+    return unique
 
 
 def read_sentences(path: Path) -> Iterator[Sentence]:
@@ -106,7 +101,7 @@ def _bioscope(root: Element, path: Path) -> Iterator[Sentence]:
     has an empty scope. If annotators joined two cues into one, the file may still have the scopes of both: a scope
     without a cue is dropped if it contains a part of a joined cue.
     """
-    name = UniqueNames()
+    names: set[str] = set()
     for number, document in enumerate(root.iter("Document"), start=1):
         document_id = (document.findtext("DocID") or "").strip() or f"document {number}"
         for sentence in document.iter("sentence"):
@@ -130,7 +125,7 @@ def _bioscope(root: Element, path: Path) -> Iterator[Sentence]:
                 Cue(kind, _cue_words(own, places, path), _union(scopes.get(reference, []), places))
                 for (reference, kind), own in pieces.items()
             ]
-            yield Sentence(document_id, name(f"{document_id}/{sentence_id}"), words, cues, strays)
+            yield Sentence(document_id, unique_name(f"{document_id}/{sentence_id}", names), words, cues, strays)
 
 
 def _sfu(root: Element, path: Path, document_id: str) -> Iterator[Sentence]:
@@ -164,10 +159,7 @@ def _sfu(root: Element, path: Path, document_id: str) -> Iterator[Sentence]:
 
 
 def _read_words(sentence: Element) -> tuple[list[str], dict[Element, range]]:
-    """Return the words of a sentence, and the range of words inside each of its elements.
-
-    Words end at white space and at every tag, so all rows of a sentence have the same words.
-    """
+    """Return the words of a sentence, which end at white space and tags, and their range inside each element."""
     words: list[str] = []
     places: dict[Element, range] = {}
 
@@ -199,7 +191,7 @@ def _starsem(path: Path) -> Iterator[Sentence]:
     A cue that is only a part of its word is an affix. The rest of the word may be in the scope (cue `in`, scope
     `frequent` of `infrequent`); the word then belongs to both. Negated events are dropped.
     """
-    name = UniqueNames()
+    names: set[str] = set()
     # only tabs separate columns: words may contain other white space
     lines = ((number, line.split("\t") if line.strip(" \t") else []) for number, line in read_lines(path))
     for sentence in split_sentences(lines):
@@ -229,7 +221,8 @@ def _starsem(path: Path) -> Iterator[Sentence]:
             [columns[place] for _, columns in sentence] for place in (WORD, *ANNOTATION_COLUMNS.values())
         )
         annotations = dict(zip(ANNOTATION_COLUMNS, others, strict=True))
-        yield Sentence(chapter, name(f"{chapter}/{number_of_sentence}"), tokens, cues, strays, annotations)
+        sentence_id = unique_name(f"{chapter}/{number_of_sentence}", names)
+        yield Sentence(chapter, sentence_id, tokens, cues, strays, annotations)
 
 
 def _check_columns(where: str, columns: list[str], first: list[str], first_line: int) -> None:
@@ -255,12 +248,8 @@ def _check_columns(where: str, columns: list[str], first: list[str], first_line:
 def format_starsem(sentences: Iterable[Sequence[Mapping[str, Any]]]) -> str:
     """Return the text of sentences in the columns of *SEM 2012, which `load_negation` and the task's program read.
 
-    The columns are chapter, sentence number, token number, word, lemma, part of speech and parse, then `***`, or three
-    for each negation: cue, scope and event. Events and missing annotations are `_`. Tabs and line breaks in words
-    become spaces. A blank line follows each sentence.
-
-    Args:
-        sentences: rows of each sentence, as `group_sentences` returns them.
+    Events and missing annotations are `_`. Tabs and line breaks in words become spaces. `sentences` are the rows of
+    each sentence, as `group_sentences` returns them.
     """
     spaces = str.maketrans(dict.fromkeys("\t\r\n", " "))
     lines = []

@@ -1,8 +1,6 @@
 """Extractive question answering: rows in SQuAD's format and their model inputs, overlapping windows of passages.
 
-The functions for `datasets.map(batched=True)` are module-level functions with keyword arguments, so that they can
-be cached, and pickled for several processes. Features are not padded: `QuestionAnsweringCollator` pads a batch, and
-shifts the answer positions if the tokenizer pads on the left.
+The functions for `datasets.map(batched=True)` have keyword arguments and no closure: they can be cached and pickled.
 """
 
 from __future__ import annotations
@@ -19,10 +17,12 @@ from datasets import Dataset, Features, List, Value
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.rows import (
+    JSON_SUFFIXES,
     Column,
     Data,
     Record,
     Source,
+    check_is_fast,
     convert_rows,
     describe_value,
     open_source,
@@ -48,7 +48,6 @@ SQUAD_FEATURES = Features(
         "answers": {"text": List(Value("string")), "answer_start": List(Value("int64"))},
     }
 )
-SUFFIXES = (".json", ".jsonl")
 REMEDY = f"rename the columns to {', '.join(SQUAD_FEATURES)}, or save it as .jsonl with these fields and pass the file"
 NO_ANSWER = "an unanswerable question has an empty list there"
 POSITIONS = ("start_positions", "end_positions")
@@ -72,7 +71,7 @@ def load_squad(
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid. The message names the row, the field and a remedy.
     """
-    source = open_source(data, "questions", SUFFIXES)
+    source = open_source(data, "questions", JSON_SUFFIXES)
     if not isinstance(source.rows, Dataset):
         rows = list(_flatten_articles(Path(source.name), source.rows))
         source = open_source(Source(source.name, rows, source.first), "questions")
@@ -128,7 +127,7 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid, or no question has an answer.
     """
-    source = open_source(data, "questions", SUFFIXES)
+    source = open_source(data, "questions", JSON_SUFFIXES)
     questions, name = load_squad(source, require_question=require_questions, skip_empty=skip_empty), source.name
     unanswerable = count_unanswerable(questions)
     if questions and unanswerable == len(questions):
@@ -175,7 +174,6 @@ def _check_answer(context: str, text: Any, start: Any) -> None:
 
 
 def _flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the place and record of each question of the articles, and of each record that is no article."""
     for number, (place, article) in enumerate(found, start=1):
         if not isinstance(article, dict) or "paragraphs" not in article:
             yield place, article
@@ -198,14 +196,9 @@ def _children(path: Path, where: str, parent: Any, field: str) -> list[Any]:
 def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int) -> int:
     """Return the maximum number of question tokens in windows of `max_length` tokens that overlap by `doc_stride`.
 
-    Raises:
-        ValueError: the tokenizer is slow, or the overlap leaves no room in the window.
+    A slow tokenizer, or an overlap that leaves no room in the window, is a `ValueError`.
     """
-    if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer, and windows need character offsets: load it with"
-            " AutoTokenizer, or choose a model that has a tokenizer.json."
-        )
+    check_is_fast(tokenizer, "windows need character offsets")
     room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
     if doc_stride < 0:
         raise ValueError(f"doc_stride must not be negative; got {doc_stride}.")
@@ -221,10 +214,9 @@ def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, d
 def train_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
 ) -> BatchEncoding:
-    """Tokenize a batch of SQuAD rows into windows with `start_positions` and `end_positions`.
+    """Tokenize a batch of SQuAD rows into windows with the positions of the first answer's first and last token.
 
-    The positions are the first and last token of the row's first answer. If there is no answer, or the window does not
-    contain all of it, both are the position of the classification token.
+    If there is no answer, or the window does not contain all of it, both are those of the classification token.
     """
     encoded, rows, offsets, nulls = _windows(examples, tokenizer, max_length, doc_stride)
     spans = []
@@ -248,14 +240,8 @@ def evaluation_features(
     None outside of it) and `cls_position`. Rows need `id`, `question` and `context`.
     """
     encoded, rows, offsets, nulls = _windows(examples, tokenizer, max_length, doc_stride)
-    return BatchEncoding(
-        {
-            **encoded,
-            "example_id": [examples["id"][row] for row in rows],
-            "offset_mapping": offsets,
-            "cls_position": nulls,
-        }
-    )
+    names = [examples["id"][row] for row in rows]
+    return BatchEncoding({**encoded, "example_id": names, "offset_mapping": offsets, "cls_position": nulls})
 
 
 def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> tuple[int, int] | None:
@@ -291,15 +277,9 @@ class QuestionAnsweringCollator:
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         others = {*POSITIONS, "example_id", "offset_mapping", "cls_position"}
         inputs = [{name: value for name, value in row.items() if name not in others} for row in features]
-        batch = dict(
-            self.tokenizer.pad(
-                inputs,
-                padding=True if self.max_length is None else "max_length",
-                max_length=self.max_length,
-                pad_to_multiple_of=self.pad_to_multiple_of,
-                return_tensors="pt",
-            )
-        )
+        sizes = {"max_length": self.max_length, "pad_to_multiple_of": self.pad_to_multiple_of}
+        padding = True if self.max_length is None else "max_length"
+        batch = dict(self.tokenizer.pad(inputs, padding=padding, return_tensors="pt", **sizes))
         length, pads_left = batch["input_ids"].shape[1], self.tokenizer.padding_side == "left"
         shifts = [(length - len(row["input_ids"])) * pads_left for row in features]
         for name in POSITIONS:

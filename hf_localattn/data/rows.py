@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 Record = dict[str, Any]
 PathLike = str | os.PathLike[str]
 
-SUFFIXES = (".csv", ".tsv", ".json", ".jsonl")
+JSON_SUFFIXES = (".json", ".jsonl")
+SUFFIXES = (".csv", ".tsv", *JSON_SUFFIXES)
 
 INDEX = "index"
 """Number of each row, from 0, in its file or data set.
@@ -74,14 +75,10 @@ Data: TypeAlias = str | os.PathLike[str] | Dataset | Source
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data.
+    """A column of the data; of several names, the first that a row has is used.
 
-    Args:
-        names: name of the column, or several names. The first name found in a row is used.
-        kind: type of the values: `str` for texts, `list` for lists of texts, None for any type.
-        required: raise an error for rows without a value.
-        may_be_empty: accept blank texts, empty lists, and lists in which every text is blank.
-        remedy: advice for errors about a missing column.
+    The values are texts (`kind` is `str`), lists of texts (`list`) or anything (None). With `may_be_empty`, texts may
+    be blank, and lists may be empty or have blank texts only. `remedy` is advice if the column is missing.
     """
 
     names: str | tuple[str, ...]
@@ -99,21 +96,16 @@ class Column:
         return next((name for name in names if name in present), None)
 
     def read(self, record: Record) -> Any:
-        """Return the value of a row; None if an optional value is missing.
-
-        Raises:
-            EmptyText: a text is blank or None.
-            ValueError: the value is missing or has another type.
-        """
-        name = self.find(record)
+        """Return the value of a row; None if an optional value is missing. A blank text is an `EmptyText`."""
+        name, advice = self.find(record), self.remedy and f"; {self.remedy}"
         value = None if name is None else record[name]
         if value is None and not self.required:
             return None
         if name is None:
             found = ", ".join(map(str, record)) or "none"
-            raise ValueError(f"the field {str(self)!r} is missing (found {found}){self.advice}.")
+            raise ValueError(f"the field {str(self)!r} is missing (found {found}){advice}.")
         if value is None:
-            absent = f"the field {name!r} is missing: its value is None{self.advice}"
+            absent = f"the field {name!r} is missing: its value is None{advice}"
             raise ValueError(f"{absent}.") if self.kind is None else EmptyText(f"{absent}; {SKIP}")
         if self.kind is str and not isinstance(value, str):
             raise ValueError(f"the field {name!r} must be a text; found {describe_value(value)}.")
@@ -122,11 +114,6 @@ class Column:
         if self.kind is not None and not self.may_be_empty and not "".join(value).strip():
             raise EmptyText(f"the field {name!r} is empty; {SKIP}")
         return value
-
-    @property
-    def advice(self) -> str:
-        """Remedy as the end of a sentence."""
-        return f"; {self.remedy}" if self.remedy else ""
 
 
 def open_source(data: Data, holds: str, suffixes: Sequence[str] = SUFFIXES) -> Source:
@@ -148,17 +135,11 @@ def convert_rows(
     *,
     skip_empty: bool = False,
 ) -> Dataset:
-    """Convert and check the rows of a source, one by one.
+    """Convert and check the rows of a source, one by one; errors name the place of a row.
 
-    Args:
-        source: rows to load.
-        columns: columns of the input. A data set must have those that are required.
-        features: columns of the result. `PLACE` is filled in.
-        convert: function that converts a record to a row of the result. Its errors need not name the record.
-        skip_empty: leave out rows with an empty text.
-
-    Raises:
-        ValueError: a column is missing or a row is invalid. The message names the place and a remedy.
+    A data set must have the required `columns`. `features` are those of the result; `PLACE` is filled in. `convert`
+    makes a row of a record, and need not name the record in its errors. `skip_empty` leaves out rows with an
+    `EmptyText`.
     """
     first = source.first or 0
     # A cached result is named after what `convert_batch` refers to: the name of a data set, not the data set.
@@ -176,7 +157,9 @@ def convert_rows(
             except ValueError as error:
                 if skip_empty and isinstance(error, EmptyText):
                     continue
-                raise ValueError(f"{where(number)}{_id_of(record)}: {error}") from None
+                identifier = record.get("id") if isinstance(record, dict) else None
+                named = f" (id {str(identifier)[:60]})" if isinstance(identifier, (str, int)) else ""
+                raise ValueError(f"{where(number)}{named}: {error}") from None
             row[INDEX] = number
             if PLACE in features:
                 row[PLACE] = where(number)
@@ -190,8 +173,9 @@ def convert_rows(
     if isinstance(source.rows, Dataset):
         given = source.rows.column_names
         if missing := [column for column in columns if column.required and not column.find(given)]:
-            names = ", ".join(repr(str(column)) for column in missing)
-            raise ValueError(f"{source.name}: has no column {names} (it has {', '.join(given)}){missing[0].advice}.")
+            names, remedy = ", ".join(repr(str(column)) for column in missing), missing[0].remedy
+            advice = remedy and f"; {remedy}"
+            raise ValueError(f"{source.name}: has no column {names} (it has {', '.join(given)}){advice}.")
         options = {"batched": True, "with_indices": True, "remove_columns": given, "features": all_features}
         kept = source.rows.map(convert_batch, desc=f"Checking {source.name}", **options)
     else:
@@ -264,6 +248,15 @@ def describe_value(value: Any) -> str:
     return f"a list of {len(value)}" if isinstance(value, list) else shorten(value)
 
 
+def check_is_fast(tokenizer: Any, purpose: str) -> None:
+    """Raise `ValueError` if a tokenizer is slow, and therefore cannot say where its tokens are."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(
+            f"{type(tokenizer).__name__} is not a fast tokenizer, and {purpose}: load it with AutoTokenizer, or choose"
+            " a model that has a tokenizer.json."
+        )
+
+
 def shorten(value: Any) -> str:
     """Return the `repr` of a value, cut to 60 characters."""
     text = repr(value)
@@ -327,8 +320,3 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
 
 def _row_of(name: str, number: int) -> str:
     return f"{name}, row {number + 1}"
-
-
-def _id_of(record: Any) -> str:
-    identifier = record.get("id") if isinstance(record, dict) else None
-    return f" (id {str(identifier)[:60]})" if isinstance(identifier, (str, int)) else ""

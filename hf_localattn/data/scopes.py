@@ -39,16 +39,10 @@ def scope_features(
 ) -> BatchEncoding:
     """Tokenize a batch of sentences, with a marker before each word of their cues; longer inputs are cut.
 
-    Args:
-        examples: columns `tokens`, `cue`, `cue_type` and `scope`; `scope` is empty if unknown. Rows without a cue ask
-            for the cues of the sentence, and have the labels of its words in the column `cue_labels`.
-        tokenizer: tokenizer with cue markers, see `check_knows_cues`.
-        max_length: maximum number of tokens.
-        label_ids: index of each of `SCOPE_LABELS`, and of the labels of cues.
-
-    Returns:
-        The model inputs, `labels` (-100 for special tokens, markers and unknown scopes) and `word_numbers`: the index
-        of each token's word in the sentence, counted without markers, or `NO_WORD`.
+    `examples` have `tokens`, `cue`, `cue_type` and `scope`, which is empty if unknown. Rows without a cue ask for the
+    cues of the sentence, and have the labels of its words in the column `cue_labels`. `label_ids` has the index of
+    each of `SCOPE_LABELS`, and of the labels of cues. The result has `labels` (-100 for special tokens, markers and
+    unknown scopes) and `word_numbers`: the index of each token's word, counted without markers, or `NO_WORD`.
     """
     encoded, word_numbers = encode_marked(
         tokenizer, examples["tokens"], examples["cue"], examples["cue_type"], truncation=True, max_length=max_length
@@ -74,17 +68,9 @@ def word_labels(logits: np.ndarray, word_numbers: Sequence[int], length: int, na
     return [names[label] for label in best]
 
 
-def words_in_scope(logits: np.ndarray, word_numbers: Sequence[int], length: int) -> list[int]:
-    """Return 1 for each word in scope and 0 for other words, by the logits of `SCOPE_LABELS` (see `word_labels`)."""
-    return [int(label == INSIDE) for label in word_labels(logits, word_numbers, length, SCOPE_LABELS)]
-
-
 @dataclass(frozen=True)
 class ScopeExamples:
-    """Rows of a split, and for each feature the index of its row and its `word_numbers`.
-
-    Rows whose cue the model does not see have no feature.
-    """
+    """Rows of a split, and the row and `word_numbers` of each feature; a cue that the model does not see has none."""
 
     rows: Dataset
     kept: list[int]
@@ -101,7 +87,8 @@ class ScopeExamples:
         columns = [names.index(name) for name in SCOPE_LABELS]
         scopes = [[0] * len(cue) for cue in self.rows["cue"][:]]
         for row, numbers, own in zip(self.kept, self.word_numbers, logits, strict=True):
-            scopes[row] = words_in_scope(own[:, columns], numbers, len(scopes[row]))
+            labels = word_labels(own[:, columns], numbers, len(scopes[row]), SCOPE_LABELS)
+            scopes[row] = [int(label == INSIDE) for label in labels]
         return scopes
 
 

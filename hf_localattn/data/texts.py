@@ -37,6 +37,7 @@ SINGLE_LABEL, MULTI_LABEL, REGRESSION = "single_label_classification", "multi_la
 """Problem types as in transformers: one class, any number of classes, or a number."""
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
+_INDEX = re.compile(r"-?[0-9]{1,18}")
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 MOST_CLASSES = 20
@@ -187,7 +188,9 @@ def load_texts(
     if classes is None and layout.problem_type != REGRESSION:
         several = layout.problem_type == MULTI_LABEL
         found = {name for label in rows["label"][:] if label for name in (label if several else [label])}
-        classes = tuple(sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name)))
+        classes = tuple(
+            sorted(found, key=lambda name: (0, int(name), name) if _INDEX.fullmatch(name) else (1, 0, name))
+        )
     if not classes or layout.problem_type == REGRESSION:
         return rows
     kind = ClassLabel(names=list(classes))
@@ -195,7 +198,7 @@ def load_texts(
 
 
 def _complete(layout: TextColumns, source: Source) -> TextColumns:
-    """Return a layout with text columns, class names and problem type; those of the data where it has none."""
+    """Return a layout with the text columns, class names and problem type of the data where it has none."""
     records: Any = source.rows
     if isinstance(records, Dataset):
         kind = records.features.get(layout.label)
@@ -210,10 +213,9 @@ def _complete(layout: TextColumns, source: Source) -> TextColumns:
 
 
 def infer_problem_type(labels: Iterable[Any]) -> str:
-    """Return the problem type of labels, with a warning if scores may be classes.
+    """Return the problem type of labels, numbers or strings, with a warning if scores may be classes.
 
-    Lists are sets of classes, numbers with a decimal point are scores, and all other labels are classes. Numbers may
-    be strings, as in .csv files.
+    Lists are sets of classes, numbers with a decimal point are scores, and all other labels are classes.
     """
     problem, texts = SINGLE_LABEL, set()
     for label in map(as_list, labels):
@@ -235,10 +237,7 @@ def infer_problem_type(labels: Iterable[Any]) -> str:
 
 
 def read_label(label: Any, problem_type: str | None, names: Sequence[str] | None = None) -> Any:
-    """Convert a label to a class name, a sorted list of class names, or a number.
-
-    Runs of white space in names become single spaces. If `names` are given, a label may also be the index of one.
-    """
+    """Convert a label, or an index of `names`, to a class name, a sorted list of class names, or a number."""
     if problem_type == REGRESSION:
         return _number(label)
     if problem_type == MULTI_LABEL:
@@ -269,7 +268,7 @@ def _name(label: Any, names: Sequence[str] | None) -> str:
         raise ValueError(f"the label must be a name or a whole number; found {describe_value(label)}.")
     if names is None or (name in names and isinstance(label, str)):
         return name
-    if _is_whole(name) and 0 <= int(name) < len(names):
+    if _INDEX.fullmatch(name) and 0 <= int(name) < len(names):
         return names[int(name)]
     raise ValueError(
         f"the label {shorten(label)} is outside the label set ({join_names(names, 20)}; or 0 to {len(names) - 1})."
@@ -287,10 +286,6 @@ def _number(label: Any) -> float:
             " or because some have a decimal point); correct it, or pass --do_regression false if labels are names."
         )
     return number
-
-
-def _is_whole(name: str) -> bool:
-    return re.fullmatch(r"-?[0-9]{1,18}", name) is not None
 
 
 def _find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
@@ -316,10 +311,9 @@ def tokenize_texts(
 
 
 def number_labels(rows: Dataset, labels: Labels) -> Dataset:
-    """Convert the column `label` to training targets, and drop the column `place`.
+    """Convert the column `label` to indices of classes, lists with 0.0 or 1.0 per class, or scores; drop `place`.
 
-    A target is the index of a class, a list with 0.0 or 1.0 per class, or a score. If a row has no label, the whole
-    column is dropped. A label that is not one of `labels` is a `ValueError`, which names the row.
+    If a row has no label, the whole column is dropped. A label that is not one of `labels` is a `ValueError`.
     """
     own, column = labels_of(rows), rows["label"][:]
     bare = rows.remove_columns(["label", PLACE])

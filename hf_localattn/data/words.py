@@ -22,6 +22,7 @@ from hf_localattn.data.rows import (
     EmptyText,
     Record,
     Source,
+    check_is_fast,
     convert_rows,
     describe_value,
     make_dataset,
@@ -136,7 +137,7 @@ def load_sentences(
 
 
 def format_labels(path: str) -> tuple[str, ...]:
-    """Return all labels of a file format; empty if the format allows any label."""
+    """Return all labels of a file format; none if it allows any label."""
     return CGED_LABELS if Path(path).suffix == ".xml" else ()
 
 
@@ -224,14 +225,10 @@ def _label(tag: Any, names: Sequence[str] | None) -> str:
 
 
 def _load_columns(path: Path, lines: Iterable[Line], require_labels: bool) -> Dataset:
-    """Load the sentences of a column file, whose lines have a word and, if known, its label."""
-    rows = [
-        {
-            "tokens": [words[0] for _, words in sentence],
-            "labels": [label for _, words in sentence for label in words[1:]],
-        }
-        for sentence in split_sentences(lines)
-    ]
+    rows: list[Record] = []
+    for sentence in split_sentences(lines):
+        labels = [label for _, columns in sentence for label in columns[1:]]
+        rows.append({"tokens": [columns[0] for _, columns in sentence], "labels": labels})
     if not rows:
         raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line.")
     if path.suffix == ".conllu" and all(label == UNSPECIFIED for row in rows for label in row["labels"]):
@@ -309,9 +306,7 @@ def _conllu_lines(path: Path, label_column: int) -> Iterator[Line]:
 
 
 def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
-    # Documents without a root are not XML: wrap them in an element, after removing the declaration.
-    text = re.sub(r"^\s*<\?xml\b.*?\?>", lambda match: "\n" * match[0].count("\n"), read_text(path), flags=re.DOTALL)
-    root = xml.parse_xml(f"<_>{_CONTROL_CHARACTER.sub(chr(0xFFFD), text)}</_>", path)
+    root = xml.parse_xml(_CONTROL_CHARACTER.sub("\ufffd", read_text(path)), path, has_root=False)
     documents = list(root.iter("DOC"))
     if any(document.find("SENTENCE") is not None for document in documents) or root.find(".//ESSAY") is not None:
         raise ValueError(
@@ -354,17 +349,15 @@ def _convert_cged(record: Record, labeled: bool) -> Record:
 
 def _read_error(error: xml.Element, length: int) -> tuple[str, int, int]:
     """Return the type of an error, and the positions of its first and last character, counted from 1."""
-    kind, places = error.get("type", ""), []
+    kind, first, last = (error.get(name, "") for name in ("type", "start_off", "end_off"))
     if kind not in CGED_TYPES:
         raise ValueError(f"the type of an ERROR must be R, M, S or W; found {shorten(kind)}.")
-    for name in ("start_off", "end_off"):
-        value = error.get(name, "")
+    for name, value in (("start_off", first), ("end_off", last)):
         if not re.fullmatch("[0-9]{1,9}", value):
             raise ValueError(f"the {name} of an ERROR must be a character position; found {shorten(value)}.")
-        places.append(int(value))
-    if kind == "M" and places == [length + 1] * 2:
-        places = [length] * 2
-    first, last = places
+    first, last = int(first), int(last)
+    if kind == "M" and first == last == length + 1:
+        first = last = length
     if not 1 <= first <= last <= length:
         raise ValueError(
             f"an ERROR from {first} to {last} is not in its TEXT of {length} characters; count from 1, and"
@@ -379,11 +372,7 @@ def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     Byte-level tokenizers (RoBERTa) mark the beginning of a word by the space before it, so `add_prefix_space` is set
     and saved with the tokenizer. A slow tokenizer, which cannot map tokens to words, is a `ValueError`.
     """
-    if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer, and cannot map tokens to words: load it with"
-            " AutoTokenizer, or choose a model that has a tokenizer.json."
-        )
+    check_is_fast(tokenizer, "cannot map tokens to words")
     splitter = tokenizer.backend_tokenizer.pre_tokenizer
     if isinstance(splitter, ByteLevel):
         splitter.add_prefix_space = tokenizer.add_prefix_space = True

@@ -17,11 +17,11 @@ Element = Any
 _QUOTED = r"""("[^"]*"|'[^']*')"""
 
 
-def parse_xml(text: str, name: str | Path, doctype: str = "") -> Element:
+def parse_xml(text: str, name: str | Path, doctype: str = "", has_root: bool = True) -> Element:
     """Parse the text of the file `name` and return the root. Nothing outside of the document is opened.
 
     A DOCTYPE, which could declare entities and default values that fill the memory, is a `ValueError`, except for one
-    of the root element `doctype` without declarations.
+    of the root element `doctype` without declarations. Without `has_root`, the document is put into a root element.
     """
 
     def line_breaks(match: re.Match[str]) -> str:
@@ -36,7 +36,7 @@ def parse_xml(text: str, name: str | Path, doctype: str = "") -> Element:
     text = re.sub(r"\A\s*<\?xml\b.*?\?>", line_breaks, text, flags=re.DOTALL)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
-        return etree.fromstring(text, parser)
+        return etree.fromstring(text if has_root else f"<_>{text}</_>", parser)
     except etree.XMLSyntaxError as error:
         raise ValueError(
             f"{name}, line {error.lineno}: malformed XML: {error.msg}; close every element, and write &amp; and &lt;"

@@ -31,7 +31,6 @@ GLUE_METRICS: dict[str, tuple[str, ...]] = {
 
 
 def _of_classes(name: str, **options: Any) -> ScoreFunction:
-    """Return a score of scikit-learn as a function of predictions and references."""
     return lambda predictions, references: float(getattr(metrics, name)(references, predictions, **options))
 
 

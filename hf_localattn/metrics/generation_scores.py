@@ -6,30 +6,20 @@ from typing import Any
 
 from hf_localattn.extras import LazyExtra
 
-bleu, corpora, meteor, rouge, tokenize = (
-    LazyExtra(name, "train", "A score of generated texts")
-    for name in (
-        "sacrebleu.metrics",
-        "nltk.corpus",
-        "nltk.translate.meteor_score",
-        "torchmetrics.functional.text.rouge",
-        "nltk.tokenize",
-    )
+PURPOSE = "train", "A score of generated texts"
+bleu, rouge = (LazyExtra(name, *PURPOSE) for name in ("sacrebleu.metrics", "torchmetrics.functional.text.rouge"))
+corpora, meteor, tokenize = (
+    LazyExtra(f"nltk.{name}", *PURPOSE) for name in ("corpus", "translate.meteor_score", "tokenize")
 )
-
-
-def _wordnet() -> Any:
-    """Return WordNet; if it is not installed, an object without synonyms."""
-    try:
-        corpora.wordnet.ensure_loaded()
-    except LookupError:
-        return SimpleNamespace(synsets=lambda word: [])
-    return corpora.wordnet
 
 
 def meteor_name() -> str:
     """Return the key of METEOR: "meteor", or "meteor_no_synonyms" if WordNet is not installed."""
-    return "meteor_no_synonyms" if isinstance(_wordnet(), SimpleNamespace) else "meteor"
+    try:
+        corpora.wordnet.ensure_loaded()
+    except LookupError:
+        return "meteor_no_synonyms"
+    return "meteor"
 
 
 def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
@@ -59,14 +49,15 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
     of_corpus = bleu.BLEU(lowercase=True)
     score = of_corpus.corpus_score(predictions, [references]).score
     rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL")["rougeL_fmeasure"]
-    known = _wordnet()
+    name = meteor_name()
+    known = corpora.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
     pairs = zip(references, predictions, strict=True)
     by_text = [meteor.single_meteor_score(_words(gold), _words(text), wordnet=known) for gold, text in pairs]
     return {
         "bleu": score,
         "bleu_signature": str(of_corpus.get_signature()),
         "rouge_l": 100 * float(rouge_l),
-        meteor_name(): 100 * sum(by_text) / len(by_text),
+        name: 100 * sum(by_text) / len(by_text),
     }
 
 

@@ -30,8 +30,6 @@ _ABBREVIATION = re.compile(r"(\w+)\.", re.ASCII)
 
 
 class _Negation(NamedTuple):
-    """The characters of a cue and its scope, by the index of their word."""
-
     cue: dict[int, str]
     scope: dict[int, str]
 
@@ -90,11 +88,7 @@ def starsem(
 def starsem_scores(
     predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Return `STARSEM_SCORES`, described in `starsem`.
-
-    The program rounds precision and recall to hundredths of a percent, and calculates F1 from them. So do these
-    scores. Events have no effect on them.
-    """
+    """Return `STARSEM_SCORES`: as in the program, F1 is of precision and recall in rounded hundredths of a percent."""
     counts, right = count_negations(predictions, references, pos)
     negated = [own for own, true in zip(right, references, strict=True) if true]
     scores: dict[str, float] = {}
@@ -117,10 +111,9 @@ def count_negations(
 ) -> tuple[dict[str, Counter[str]], list[bool]]:
     """Return the counts for each of `MEASURES`, and True for each sentence without an error.
 
-    The counts are the numbers of annotated ("gold") and predicted ("system") elements, of hits ("tp"), false alarms
-    ("fp") and misses ("fn"). A predicted negation belongs to the first annotated negation with a word of its cue. A
-    wrong cue or scope is a miss, but not a false alarm, if it belongs to an annotated one. Punctuation in scopes does
-    not count, nor the period of abbreviations.
+    The counts are of annotated ("gold") and predicted ("system") elements, of hits ("tp"), false alarms ("fp") and
+    misses ("fn"). A wrong cue or scope is no false alarm if it has an annotated negation with a word of its cue.
+    Punctuation in scopes does not count, nor the period of abbreviations.
     """
     counts = {measure: Counter[str]() for measure in MEASURES}
 
@@ -169,17 +162,15 @@ def _read(negation: Mapping[str, Sequence[str]], tags: Sequence[str] | None) -> 
 
 
 def _percent(part: int, whole: int) -> float:
-    """Return a percentage with two decimals; 0 if it is undefined."""
     return round(part / whole * 100, 2) if whole else 0.0
 
 
 def instance_scores(predictions: Sequence[Negations], references: Sequence[Negations]) -> dict[str, float]:
     """Return `INSTANCE_SCORES`: precision and recall of scopes as means over negations, and their harmonic mean.
 
-    Each negation counts the same, whatever the length of its scope. A negation whose cue is not found, or is not
-    exactly right, has recall 0; one that is predicted with a wrong cue has precision 0. Of a right cue, precision and
-    recall are the shares of right words in the predicted and in the true scope, 1 if that scope is empty. Words
-    without a letter or digit do not count.
+    A negation without its exact cue on the other side has 0. Of a right cue, precision and recall are the shares of
+    right words in the predicted and in the true scope, 1 if that scope is empty. Only words with a letter or digit
+    count.
 
     Source: Sineva et al. 2021, *Negation-Instance Based Evaluation of End-to-End Negation Resolution* (NIS).
     """

@@ -12,7 +12,6 @@ from hf_localattn.data.scopes import (
     count_unseen,
     scope_features,
     word_labels,
-    words_in_scope,
 )
 from hf_localattn.data.words import IGNORED
 from tests.qa_helpers import word_pieces
@@ -71,37 +70,43 @@ def pairs(*margins):
     return np.array([[0.0, margin] for margin in margins])
 
 
-def test_labels_of_words_have_their_names():
-    numbers = [NO_WORD, 0, 0, NO_WORD, 1, 1, 1, 2, NO_WORD]
-    logits = pairs(9, -1, 3, 9, 1, 1, -3, 0.1, 9)
-    assert words_in_scope(logits, numbers, 3) == [1, 0, 1]
-    assert word_labels(logits[:, ::-1], numbers, 3, ["x", "O"]) == ["x", "O", "x"]
+def in_scope(logits, numbers, length):
+    """The scope of a sentence of which a word, unless `numbers` is empty, has tokens."""
+    rows = Dataset.from_list([{"cue": [0] * length, "scope": []}])
+    return ScopeExamples(rows, [0], [numbers]).scopes(logits[None], ["O", "SCOPE"])[0]
 
 
-def test_words_without_tokens_are_not_in_scope():
-    assert words_in_scope(pairs(0, 5), [NO_WORD, 1], 3) == [0, 1, 0]
-    assert words_in_scope(pairs(5), [NO_WORD], 2) == [0, 0]
-
-
-def test_what_follows_the_tokens_is_padding():
-    assert words_in_scope(pairs(5, -100, -100), [0], 2) == [1, 0]
+@pytest.mark.parametrize(
+    ("margins", "numbers", "expected"),
+    [
+        ([9, -1, 3, 9, 1, 1, -3, 0.1, 9], [NO_WORD, 0, 0, NO_WORD, 1, 1, 1, 2, NO_WORD], [1, 0, 1]),
+        ([0, 5], [NO_WORD, 1], [0, 1, 0]),  # words without tokens are outside
+        ([5], [NO_WORD], [0, 0]),
+        ([5, -100, -100], [0], [1, 0]),  # padding follows the tokens
+    ],
+)
+def test_a_word_is_in_scope_by_the_mean_of_its_tokens(margins, numbers, expected):
+    assert in_scope(pairs(*margins), numbers, len(expected)) == expected
+    names = word_labels(pairs(*margins)[:, ::-1], numbers, len(expected), ["x", "O"])
+    seen = set(numbers)
+    assert names == ["O" if not inside and place in seen else "x" for place, inside in enumerate(expected)]
 
 
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(-9, 9), max_size=4), min_size=1, max_size=6))
 def test_a_plain_mean(words):
+    assume(any(words))
     assume(all(sum(margins) for margins in words if margins))  # no ties
     numbers = [number for number, margins in enumerate(words) for _ in margins]
-    logits = pairs(*(margin for margins in words for margin in margins)).reshape(-1, 2)
-    expected = [int(bool(margins) and sum(margins) / len(margins) > 0) for margins in words]
-    assert words_in_scope(logits, numbers, len(words)) == expected
+    expected = [int(bool(margins) and sum(margins) > 0) for margins in words]
+    assert in_scope(pairs(*(margin for margins in words for margin in margins)), numbers, len(words)) == expected
 
 
 def test_rows_without_features_have_empty_scopes():
     rows = Dataset.from_list([ROW, TWICE])
     examples = ScopeExamples(rows, [1], [[NO_WORD, 0, 1, 1, 2]])
-    logits = pairs(1, -1, -1, 2, 1)[None]
-    assert examples.scopes(logits, ["O", "SCOPE"]) == [[0] * 5, [0, 1, 1]]
+    logits = pairs(1, -1, -1, 2, 1)[None, :, ::-1]
+    assert examples.scopes(logits, ["SCOPE", "O"]) == [[0] * 5, [0, 1, 1]]
     assert examples.true_scopes == [ROW["scope"], TWICE["scope"]]
     assert ScopeExamples(rows.map(lambda row: {"scope": []}), [1], [[]]).true_scopes is None
 

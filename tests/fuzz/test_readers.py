@@ -13,9 +13,7 @@ from hf_localattn.data.questions import load_answered
 from hf_localattn.data.texts import GLUE_TASKS, MULTI_LABEL, REGRESSION, SINGLE_LABEL, TextColumns, load_texts
 from hf_localattn.data.words import TokenColumns, load_label_names, load_sentences
 from hf_localattn.resources import FOLDER
-from tests.fuzz.mutation import changed
-from tests.fuzz.properties import check, outcome, sizes
-from tests.fuzz.values import often
+from tests.fuzz.strategies import changed, check, often, outcome, sizes
 
 SAMPLES = FOLDER / "samples"
 

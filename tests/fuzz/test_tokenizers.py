@@ -10,8 +10,7 @@ from hf_localattn.models.cue_markers import MARKERS, mark_cues
 from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone, tiny_parser
-from tests.fuzz.properties import check, outcome, sizes
-from tests.fuzz.values import TEXTS, anything, often, or_wrong
+from tests.fuzz.strategies import TEXTS, anything, check, often, or_wrong, outcome, sizes
 
 SETTINGS = {
     SlaBertTokenizer: {

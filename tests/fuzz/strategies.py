@@ -1,0 +1,170 @@
+"""What properties are tested on: values of all kinds, files that are nearly right, and how many of them."""
+
+import json
+import os
+import re
+import time
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+SUITE, LONG = 25, int(os.environ.get("FUZZ_EXAMPLES", "10000"))
+
+settings.register_profile(
+    "suite",
+    # A failure is there for everybody, and again tomorrow. Constants of the imported modules are among the examples:
+    # with `-k` instead of a file name, pytest imports all tests and finds the failures of a whole run.
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=False,
+    suppress_health_check=list(HealthCheck),
+)
+
+sizes = pytest.mark.parametrize(
+    "examples",
+    [
+        pytest.param(SUITE, id="suite"),
+        pytest.param(
+            LONG,
+            id="long",
+            marks=[pytest.mark.slow(reason="10,000 examples take minutes"), pytest.mark.timeout(3600)],
+        ),
+    ],
+)
+"""The number of examples of a property, as the argument `examples` of its test."""
+
+MOST_SECONDS = 10
+"""CPU time that no example may take."""
+
+
+def check(holds, strategy, examples):
+    """Call `holds` with as many examples of a strategy."""
+    settings(settings.get_profile("suite"), max_examples=examples)(given(strategy)(holds))()
+
+
+def outcome(call, *places, also=()):
+    """Return the result of a call; None if it refuses its input by an error that says where something is wrong.
+
+    Args:
+        call: takes nothing.
+        *places: names of fields, rows, lines or files, one of which the text of an error has to have.
+        also: further documented types of errors.
+    """
+    began, result, refusal = time.process_time(), None, None
+    try:
+        result = call()
+    except (ValueError, OSError, *also) as error:
+        refusal = error
+    assert time.process_time() - began < MOST_SECONDS, "an example took too long"
+    # A subclass of ValueError is the raw error of a decoder, which does not know its file.
+    assert refusal is None or type(refusal) is ValueError or isinstance(refusal, (OSError, *also)), repr(refusal)
+    assert refusal is None or any(place in str(refusal) for place in places), f"{refusal!r} names none of {places}"
+    return result
+
+
+TEXTS = (
+    *("", " ", "\0", "\n", "[CUE]", "nan", "1e-5", "true", "null", "-1", "0", "../.."),
+    *("x" * 300, "\ud800", "\u2028", "😀"),
+)
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 12),
+    st.sampled_from([10**6, 2**31, 2**63, -(2**63) - 1, 10**18, 10**400, -(10**400)]),
+    st.floats(0, 1),
+    st.sampled_from([float("nan"), float("inf"), -float("inf"), -0.0, 1e308, 5e-324, 1e-9]),
+    st.sampled_from(TEXTS),
+    st.sampled_from(["\ud800", "9" * 5000]),
+    st.text(max_size=6),
+)
+
+json_values = st.one_of(
+    scalars,
+    st.lists(st.integers(-2, 6), max_size=4),
+    st.recursive(
+        scalars,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3),
+            st.dictionaries(st.text(max_size=4) | st.sampled_from(TEXTS), inner, max_size=3),
+        ),
+        max_leaves=6,
+    ),
+)
+"""What a .json file can hold."""
+
+anything = st.one_of(
+    json_values,
+    st.sampled_from([(), (3,), b"x", frozenset(), object(), int, 1j, range(3)]),
+    st.dictionaries(st.integers(-1, 3), scalars, max_size=2),
+)
+"""What a caller can give."""
+
+
+def often(*strategies):
+    """Draw from one of them, a strategy that is there several times so much more often (`one_of` takes it once)."""
+    return st.sampled_from(strategies).flatmap(lambda strategy: strategy)
+
+
+def or_wrong(right, wrong=anything):
+    """Draw mostly from the first, else from the second."""
+    return often(right, right, wrong)
+
+
+NUMBERS = ("0", "1", "2", "-1", "5", "99", "1.0", "1e3", "1e999", "nan", "٢", "²", "9" * 20, "9" * 400, "9" * 5000)
+WORDS = ("not", "O", "B-x", "A", "a b", "é", "😀", "***", "_", "true", "null", "1-2", "1.1", "negation", "W", "M")
+ODD = ("", " ", "\x85", "\xa0", "a\u2028b", "-", "'", '"', "#", "[CUE]", "-DOCSTART-", "0 1", "x" * 140_000)
+JSON = ("[]", "[1]", '["a", "b"]', "[[1]]", "{}", '{"a": 1}', "[" * 300 + "]" * 300, '"\\ud800"', "NaN", '"x"', "true")
+MARKS = ("\t", "\n", "\n\n", ",", ":", "]", "}", "&", "<", "<a>", "</a>", "&x;", "<!--", "]]>", "[" * 3000)
+DEEP = ("<a>" * 900 + "</a>" * 900, '{"a":' * 99 + "1" + "}" * 99, "<!DOCTYPE a [<!ENTITY x 'y'>]>", "\0", "\ufeff")
+PARTS = (NUMBERS, WORDS, ODD, JSON, (*MARKS, *DEEP))
+"""Texts to stand in a file of any format, by what they are."""
+
+BYTES = (b"\xff", b"\xed\xa0\x80", b"\r", b"\xe2\x80\xa8", b"<?xml version='1.0' encoding='utf-16'?>")
+ENDS = ("\r\n", "\r", "\n\n", "\u2028", "", "\n \n")
+ENCODINGS = ("utf-16", "utf-32", "latin-1", "utf-8-sig", "cp1252")
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|</?\w+|[\w.*-]+|\s|[^\w\s]')
+"""A text of JSON, the beginning of a tag, a word, or a single other character."""
+
+
+@st.composite
+def changed(draw, *valid):
+    """Draw the bytes of one of some files, with up to three other words or values, or with wrong bytes."""
+    text = draw(st.sampled_from(valid))
+    tokens = TOKEN.findall(text)
+    for _ in range(draw(st.integers(1, 3)) if tokens else 0):
+        # most tokens are separators: choose a value, as often as not
+        values = [place for place, token in enumerate(tokens) if len(token) > 1 or token.isalnum()] or [0]
+        place = draw(st.sampled_from(values) if draw(st.booleans()) else st.integers(0, len(tokens) - 1))
+        what = draw(st.sampled_from(["part", "part", "part", "own", "none", "twice"]))
+        if what == "part":
+            new = draw(st.sampled_from(draw(st.sampled_from(PARTS))))
+            quoted = tokens[place].startswith('"') and draw(st.booleans())
+            tokens[place] = json.dumps(new, ensure_ascii=draw(st.booleans())) if quoted else new
+        else:
+            own = draw(st.sampled_from(tokens))
+            tokens[place] = {"own": own, "none": "", "twice": tokens[place] * 2}[what]
+    content = "".join(tokens).encode("utf-8", "surrogatepass")
+    return content if draw(st.integers(0, 4)) else _damaged(draw, content)
+
+
+def _damaged(draw, content):
+    at, lines = draw(st.integers(0, len(content))), content.split(b"\n")
+    first, second = (draw(st.integers(0, len(lines) - 1)) for _ in range(2))
+    text = content.decode("utf-8", "replace")
+    return draw(
+        st.sampled_from(
+            [
+                content[:at],
+                content[:at] + draw(st.sampled_from(BYTES)) + content[at + draw(st.integers(0, 8)) :],
+                content[:at] + bytes([draw(st.integers(0, 255))]) + content[at + 1 :],
+                b"\n".join([*lines[:first], lines[second], *lines[first:]]),
+                b"\n".join(lines[:first] + lines[first + 1 :]),
+                text.encode(draw(st.sampled_from(ENCODINGS)), "replace"),
+                text.replace("\n", draw(st.sampled_from(ENDS))).encode(),
+                content * draw(st.integers(0, 3)),
+            ]
+        )
+    )
