@@ -5,11 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 
-def listed(problems: Sequence[str]) -> str:
-    """Return a single problem unchanged; number and join several problems."""
-    return problems[0] if len(problems) == 1 else " ".join(f"({i}) {one}" for i, one in enumerate(problems, 1))
-
-
 def join_names(names: Sequence[str], most: int = 10) -> str:
     """Join the first `most` names by commas and add the number of remaining names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

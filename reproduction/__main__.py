@@ -16,7 +16,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from hf_localattn.claims import claimed
-from hf_localattn.errors import exit_on_user_error, listed
+from hf_localattn.errors import exit_on_user_error
 from hf_localattn.extras import require
 from hf_localattn.files import remove_leftovers
 from hf_localattn.studies.processes import RunFailed
@@ -112,15 +112,6 @@ def _execute(selection: Selection, output: Path, runs: list[TableRun], *, search
         }
         found = [search for _, search in best.values() if search is not None]
         runs = [dataclasses.replace(run, options={**run.options, **best[run.key][0]}) for run in runs]
-    else:  # finished baselines are compared with; with a search, their best settings are not known
-        names = {row.name for row in selection.rows}
-        others = {row.baseline for row in selection.rows} - names
-        rows = list(selection.table.rows.values())
-        known = plan(dataclasses.replace(selection, rows=[row for row in rows if row.name in others]), output / "runs")
-        known = [run for run in known if result_of(run) is not None]
-        names |= {run.row.name for run in known}
-        selection = dataclasses.replace(selection, rows=[row for row in rows if row.name in names])
-        runs = [*known, *runs]
     done = [(run, record) for run in runs if (record := result_of(run)) is not None]
     metrics = write_report(selection, path, done, found) if done else {}
     left = [run for run in runs if result_of(run) is None]
@@ -132,7 +123,7 @@ def _execute(selection: Selection, output: Path, runs: list[TableRun], *, search
         done += [(run, record) for run in same if (record := result_of(run)) is not None]
         metrics = write_report(selection, path, done, found)
     if failed:
-        raise RunFailed(f"Runs without a result: {listed(failed)}. Repeat the command to run them again.")
+        raise RunFailed(f"Runs without a result: {'; '.join(failed)}. Repeat the command to run them again.")
     print(path.with_suffix(".md").read_text(encoding="utf-8"))
     for run, _ in done:
         if (run.folder / "config.json").is_file():

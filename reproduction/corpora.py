@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import BaseModel, ConfigDict
 
-from hf_localattn.parsing import parse_yaml, read_utf8
 from hf_localattn.resources import FOLDER as RESOURCES
 from hf_localattn.tasks.text_classification import GLUE
 
@@ -30,17 +30,7 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-
-def name_entries(entries: Mapping[str, Any]) -> None:
-    """Set the name of each entry to its key."""
-    for name, entry in entries.items():
-        entry.name = name
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file with a mapping."""
-    content: dict[str, Any] = parse_yaml(read_utf8(path), path.name)
-    return content
+    name: str = ""
 
 
 class Corpus(Entry):
@@ -53,12 +43,8 @@ class Corpus(Entry):
         hub: Hub id. By default, the corpus is only read from files.
         config: configuration name on the Hub.
         arguments: arguments of the script to read the corpus.
-        hub_arguments: further arguments for the data on the Hub.
-        file_arguments: further arguments for local files. Paths are relative to the folder of the corpus.
-        sample_arguments: further arguments for the samples.
     """
 
-    name: str = ""
     title: str
     source: str
     license: str
@@ -68,9 +54,6 @@ class Corpus(Entry):
     hub: str | None = None
     config: str | None = None
     arguments: dict[str, Any] = {}
-    hub_arguments: dict[str, Any] = {}
-    file_arguments: dict[str, Any] = {}
-    sample_arguments: dict[str, Any] = {}
 
     def stems(self, split: str) -> list[str]:
         """Return the names that the file of a split may have, without a suffix."""
@@ -82,12 +65,17 @@ class Corpus(Entry):
         return f"{', '.join(names)}: {self.format}"
 
 
+def named(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to each entry of a file its key as `name`. A text stands for an entry with a metric alone."""
+    given = {name: {"metric": own} if isinstance(own, str) else own for name, own in entries.items()}
+    return {name: {"name": name, **own} for name, own in given.items()}
+
+
 @cache
 def load_corpora() -> dict[str, Corpus]:
     """Return all corpora by name."""
-    corpora = {name: Corpus.model_validate(own) for name, own in read_yaml(FOLDER / "corpora.yaml").items()}
-    name_entries(corpora)
-    return corpora
+    content = yaml.safe_load((FOLDER / "corpora.yaml").read_text(encoding="utf-8"))
+    return {name: Corpus.model_validate(own) for name, own in named(content).items()}
 
 
 def corpus_arguments(
@@ -112,23 +100,19 @@ def corpus_arguments(
                 f" {corpus.license}) and give its folder, --data {corpus.name}=FOLDER, with {corpus.expected(splits)}"
             )
         # For a task of GLUE, --task_name is enough.
-        named = {} if corpus.hub == GLUE else {"dataset_name": corpus.hub, "dataset_config_name": corpus.config}
-        return {**named, **corpus.arguments, **corpus.hub_arguments}
-    found, folder, given = dict[str, Path](), Path(where), {**corpus.arguments, **corpus.file_arguments}
+        hub = {} if corpus.hub == GLUE else {"dataset_name": corpus.hub, "dataset_config_name": corpus.config}
+        return {**hub, **corpus.arguments}
+    found = {}
     for split in (*splits, *optional):
-        candidates = [folder / f"{stem}{suffix}" for stem in corpus.stems(split) for suffix in SUFFIXES]
+        candidates = [Path(where, f"{stem}{suffix}") for stem in corpus.stems(split) for suffix in SUFFIXES]
         if where == SAMPLES:
-            candidates = [RESOURCES / file for own, file in corpus.sample.items() if own == split]
-        if path := next((path for path in candidates if path.exists()), None):
+            candidates = [RESOURCES / corpus.sample[split]]
+        if path := next(filter(Path.exists, candidates), None):
             found[split] = path
-    if where == SAMPLES:
-        own = {**corpus.arguments, **corpus.sample_arguments}
-    elif missing := [split for split in splits if split not in found]:
-        lacks = f" lacks the {' and '.join(missing)} data" if folder.is_dir() else ": there is no such folder"
+    if missing := [split for split in splits if split not in found]:
+        lacks = f" lacks the {' and '.join(missing)} data" if Path(where).is_dir() else ": there is no such folder"
         raise FileNotFoundError(f"--data {corpus.name}={where}{lacks}. It should hold {corpus.expected(missing)}")
-    else:
-        own = {name: str(folder / value) if name.endswith("_file") else value for name, value in given.items()}
-    return {**{f"{split}_file": str(path) for split, path in found.items()}, **own}
+    return {**{f"{split}_file": str(path) for split, path in found.items()}, **corpus.arguments}
 
 
 def describe_source(name: str, where: str | None) -> str:

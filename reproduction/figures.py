@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
 from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.draw import EXTRA, picture
 from reproduction.report import Runs, finite_scores
 from reproduction.tables import Table
-
-Series = Mapping[Any, Sequence[float]]
-"""Values by place. Several values, such as scores of several seeds, are drawn as mean and deviation."""
 
 
 def draw_figure(table: Table, runs: Runs, output: Path) -> str:
@@ -58,55 +56,28 @@ def figure_of(table: Table, runs: Runs) -> Any:
             curves[title] = {end: list(level.values()) for end in (places[0], places[-1])}
     if not curves:
         raise ValueError("no run of the figure is finished.")
-    groups = list(dict.fromkeys(group for values in curves.values() for group in values))
-    width = 6.4 if places else max(6.0, 0.35 * len(groups) * (len(curves) + 1))
+    values = DataFrame(curves)
+    means = values.map(np.mean, na_action="ignore")
+    deviations = values.map(lambda one: np.std(one, ddof=1) if len(one) > 1 else np.nan, na_action="ignore")
+    width = 6.4 if places else max(6.0, 0.35 * len(values) * (len(curves) + 1))
     drawn = import_extra("matplotlib.figure", *EXTRA).Figure(figsize=(width, 3.8), layout="constrained")
     axes = drawn.add_subplot()
+    if places:
+        for title, marker in zip(curves, itertools.cycle("osD^vPX*")):
+            line = DataFrame({"y": means[title], "yerr": deviations[title]}).dropna(subset="y").sort_index()
+            bars = None if line["yerr"].isna().all() else line["yerr"]
+            axes.errorbar(line.index, line["y"], bars, marker=marker, markersize=5, capsize=3, label=title)
+        if len(values) <= 16:
+            axes.set_xticks(sorted(values.index))
+    else:
+        is_long = max(map(len, values.index)) > 8
+        means.plot.bar(ax=axes, yerr=deviations, width=0.8, capsize=3, rot=90 if is_long else 0, legend=False)
+        axes.axhline(0.0, color="black", linewidth=0.8)
     label = {"bars": f"difference in {figure.score}", "curve": f"{figure.score} ({tasks[0].title})"}
-    deviates = any(len(one) > 1 for values in curves.values() for one in values.values())
-    y_label = label.get(figure.kind, figure.score) + (", ± deviation" if deviates else "")
+    y_label = label.get(figure.kind, figure.score) + (", ± deviation" if deviations.notna().any(axis=None) else "")
     axes.set(xlabel=figure.x_label, ylabel=y_label)
     axes.set_title(table.title, loc="left", wrap=True)
-    if places:
-        _draw_curves(axes, curves, bands=figure.kind == "learning_curve")
-    else:
-        _draw_bars(axes, curves, groups)
+    axes.grid(axis="both" if places else "y", alpha=0.3)
+    axes.set_axisbelow(True)
     drawn.legend(loc="outside right upper", frameon=False)
     return drawn
-
-
-def _draw_curves(axes: Any, curves: Mapping[str, Series], *, bands: bool) -> None:
-    """Draw values against numbers, one line per name, with bands or bars of deviations."""
-    for number, (name, values) in enumerate(curves.items()):
-        places = sorted(values)
-        means, deviations = _means_and_deviations([values[place] for place in places])
-        style = {"marker": "osD^vPX*"[number % 8], "markersize": 5, "capsize": 3, "label": name}
-        bars = None if bands or np.isnan(deviations).all() else deviations
-        line = axes.errorbar(places, means, yerr=bars, **style)[0]
-        if bands:
-            ends = np.subtract(means, deviations), np.add(means, deviations)
-            axes.fill_between(places, *ends, color=line.get_color(), alpha=0.2, linewidth=0)
-    ticks = sorted({place for values in curves.values() for place in values})
-    if len(ticks) <= 16:
-        axes.set_xticks(ticks)
-    axes.grid(alpha=0.3)
-
-
-def _draw_bars(axes: Any, bars: Mapping[str, Series], groups: list[str]) -> None:
-    """Draw values of groups, one bar per group and name, with error bars for several values. They may be negative."""
-    thickness = 0.8 / len(bars)
-    for number, (name, values) in enumerate(bars.items()):
-        means, deviations = _means_and_deviations(list(values.values()))
-        xs = [groups.index(group) + (number - (len(bars) - 1) / 2) * thickness for group in values]
-        axes.bar(xs, means, thickness, yerr=deviations, capsize=3, label=name)
-    longest = max(len(group) for group in groups)
-    axes.set_xticks(range(len(groups)), labels=groups, rotation=90 if longest > 8 else 0)
-    axes.axhline(0.0, color="black", linewidth=0.8)
-    axes.grid(axis="y", alpha=0.3)
-    axes.set_axisbelow(True)
-
-
-def _means_and_deviations(values: Sequence[Sequence[float]]) -> tuple[list[float], list[float]]:
-    """Return the mean and sample deviation of each. A single value has the deviation NaN, which is not drawn."""
-    deviations = [float(np.std(one, ddof=1)) if len(one) > 1 else float("nan") for one in values]
-    return [float(np.mean(one)) for one in values], deviations

@@ -16,7 +16,6 @@ import torch
 
 import hf_localattn
 from hf_localattn.assignments import format_assignments, format_value, read_value
-from hf_localattn.errors import listed
 from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.registry import FAMILIES
@@ -46,6 +45,9 @@ SET_OTHERWISE = {
 """Arguments that `--args` does not accept, each with the reason."""
 
 
+digest = cache(content_digest)
+
+
 @dataclass
 class Selection:
     """Rows and tasks of a table, with settings of the caller that replace those of the table.
@@ -71,21 +73,19 @@ class Selection:
 
     def as_data(self) -> dict[str, Any]:
         """Return the command line and the settings of the caller for a result file, without absolute paths."""
-        given = {"backbone": self.backbone, "parser": self.parser}
+        rows, tasks = [row.name for row in self.rows], [task.name for task in self.tasks]
+        models = {"backbone": self.backbone, "parser": self.parser}
         options = {
-            "rows": None if len(self.rows) == len(self.table.rows) else [row.name for row in self.rows],
-            "tasks": None if len(self.tasks) == len(self.table.tasks) else [task.name for task in self.tasks],
-            **{"num-runs": self.num_runs, "max-samples": self.max_samples, **given},
+            "rows": None if len(rows) == len(self.table.rows) else rows,
+            "tasks": None if len(tasks) == len(self.table.tasks) else tasks,
+            **{"num-runs": self.num_runs, "max-samples": self.max_samples, **models},
             "data": [f"{name}={where}" if name else where for name, where in self.data.items()] or None,
             **{"test-corpora": self.test_corpora, "args": format_assignments(self.args) or None},
         }
-        sources = {name or "all": own if own == SAMPLES else "local files" for name, own in self.data.items()}
-        choices: dict[str, Any] = {
-            name: Path(own).name if own and Path(own).exists() else own for name, own in given.items()
-        }
-        choices |= {"runs": self.num_runs, "limit": self.max_samples, "data": sources, "also": self.test_corpora}
+        choices = {name: own and (Path(own).name if Path(own).exists() else own) for name, own in models.items()}
+        limits = {"runs": self.num_runs, "limit": self.max_samples, "also": self.test_corpora}
         command = f"python -m reproduction {self.table.name} {command_line(options)}".rstrip()
-        return {"command": command, "choices": {**choices, "arguments": self.args}}
+        return {"command": command, "choices": {**choices, **limits, "arguments": self.args}}
 
 
 def select(
@@ -223,14 +223,7 @@ def _content(name: str, value: Any) -> Any:
     is_path = name.endswith("_file") or name in ("backbone", "dataset_name")
     if not is_path or not isinstance(value, str) or not Path(value).exists():
         return value
-    files = [Path(value)] if Path(value).is_file() else sorted(Path(value).rglob("*"))
-    return _digest(Path(value), tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files))
-
-
-@cache
-def _digest(path: Path, state: tuple[tuple[Path, int, int], ...]) -> str:
-    """Return the digest of a file or folder. `state` is part of the cache's key."""
-    return content_digest(path)
+    return digest(Path(value))
 
 
 def plan(selection: Selection, root: Path = Path("runs")) -> list[TableRun]:
@@ -256,7 +249,7 @@ def plan(selection: Selection, root: Path = Path("runs")) -> list[TableRun]:
                 own = options | ({"seed": number - 1} if task.folds is None else folds)
                 runs.append(TableRun(row, task, number, own, tests, root))
     if problems:
-        raise ValueError(listed(list(problems)))
+        raise ValueError(" ".join(problems))
     rows = selection.rows
     return sorted(runs, key=lambda run: (run.number, rows.index(run.row), selection.tasks.index(run.task)))
 
@@ -304,9 +297,8 @@ def check_runs(runs: Sequence[TableRun]) -> None:
     """Check runs as far as possible without data and weights: options, fields, parsers.
 
     Raises:
-        ValueError: some runs cannot be run. The message lists all problems with their rows and tasks.
+        ValueError: a run cannot be run. The message names it.
     """
-    problems: dict[str, list[str]] = {}
     for run in (own for own in first_of_each(runs) if own.task.script not in MEASURED):
         try:
             run.study(Path("unused")).config()
@@ -314,9 +306,7 @@ def check_runs(runs: Sequence[TableRun]) -> None:
                 if word.startswith("parser="):
                     load_pipeline(word.removeprefix("parser="))
         except (ValueError, OSError, ImportError) as error:
-            problems.setdefault(str(error), []).append(f"{run.row.name} ({run.task.name})")
-    if problems:
-        raise ValueError(listed([f"{', '.join(where)}: {problem}" for problem, where in problems.items()]))
+            raise ValueError(f"{run.name}: {error}") from None
 
 
 def device_name() -> str:

@@ -75,6 +75,8 @@ def execute(
 def _script_run(run: TableRun) -> ScriptRun:
     """Return the run of the script, followed by its tests on other corpora."""
     lacks_model = beside(run, ".result.json").is_file() and not (run.folder / "config.json").is_file()  # for new tests
+    if lacks_model:
+        beside(run, ".result.json").unlink()
     if lacks_model or (run.has_ratios and finished(run.folder) is None):  # a resumed run has no time
         shutil.rmtree(run.folder, ignore_errors=True)
     tests = []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
+import yaml
 from pydantic import BeforeValidator, PositiveInt, model_validator
 
 from hf_localattn.registry import FAMILIES
-from reproduction.corpora import FOLDER, Entry, name_entries, read_yaml
+from reproduction.corpora import FOLDER, Entry, named
+
+E = TypeVar("E", bound=Entry)
+Named = Annotated[dict[str, E], BeforeValidator(named)]
 
 PAPERS = tuple(family.paper for family in FAMILIES.values() if family.paper)
 """Prefixes of table names, in the order of the papers."""
@@ -32,13 +36,9 @@ class Score(Entry):
         ratio: show published and measured values, such as times, as ratios to the row's baseline.
     """
 
-    name: str = ""
     metric: str
     scale: float = 1.0
     ratio: bool = False
-
-
-Scores = dict[str, Annotated[Score, BeforeValidator(lambda own: {"metric": own} if isinstance(own, str) else own)]]
 
 
 class TableTask(Entry):
@@ -57,11 +57,10 @@ class TableTask(Entry):
         backbones: replacements of the rows' backbones for this task (SLA uses the cased BERT if capitals matter).
     """
 
-    name: str = ""
     title: str
     script: Literal["run_qa", "run_glue", "run_ner", "run_swag", "run_qg", "profile", "statistics"]
     corpus: str
-    scores: Scores = {}
+    scores: Named[Score] = {}
     arguments: dict[str, Any] = {}
     folds: PositiveInt | None = None
     search: dict[str, Any] = {}
@@ -96,7 +95,6 @@ class Row(Entry):
         tasks: names of the row's tasks. Defaults to all tasks of the table.
     """
 
-    name: str = ""
     title: str
     family: str | None = None
     backbone: str | None = None
@@ -148,16 +146,15 @@ class Table(Entry):
         figure: how a figure is drawn. None for a table.
     """
 
-    name: str = ""
     title: str
     source: str
     backbone: str
     family: str | None = None
     baseline: str | None = None
-    scores: Scores = {}
+    scores: Named[Score] = {}
     arguments: dict[str, Any] = {}
-    tasks: dict[str, TableTask] = {}
-    rows: dict[str, Row] = {}
+    tasks: Named[TableTask] = {}
+    rows: Named[Row] = {}
     runs: PositiveInt = 1
     notes: list[str] = []
     figure: Figure | None = None
@@ -167,7 +164,6 @@ class Table(Entry):
         for task in self.tasks.values():
             task.scores = task.scores if "scores" in task.model_fields_set else self.scores
             task.arguments = {**self.arguments, **task.arguments}
-            name_entries(task.scores)
         for name, row in self.rows.items():
             if row.reason is None:
                 row.family = row.family if "family" in row.model_fields_set else self.family
@@ -176,8 +172,6 @@ class Table(Entry):
                 row.baseline = None
             if "" in row.published and len(self.tasks) == 1:
                 row.published = dict.fromkeys(self.tasks, row.published[""])
-        name_entries(self.tasks)
-        name_entries(self.rows)
         return self
 
     def published(self, row: Row, task: TableTask, score: str) -> float | None:
@@ -218,14 +212,12 @@ def load_table(name: str) -> Table:
     """
     if name not in table_names():
         raise ValueError(f"There is no table {name!r}. Choose one of {', '.join(table_names())}.")
-    table = Table.model_validate(_content(name))
-    table.name = name
-    return table
+    return Table.model_validate({"name": name, **_content(name)})
 
 
 def _content(name: str) -> dict[str, Any]:
     """Read the file of a table and merge the table in its key `like`."""
-    content = read_yaml(FOLDER / "tables" / f"{name}.yaml")
+    content: dict[str, Any] = yaml.safe_load((FOLDER / "tables" / f"{name}.yaml").read_text(encoding="utf-8"))
     other = content.pop("like", None)
     if other is None:
         return content

@@ -215,13 +215,6 @@ SPACES = {
     "space-types": (content("space.yaml", "conv_filters: [{a: 1}, [2]]"), "space.yaml, conv_filters: "),
     "space-names": (content("space.yaml", "7: [1]"), "space.yaml, 7: "),
 }
-RECIPES = {
-    "recipe-object": (
-        content("recipe.yaml", "a: !!python/object/apply:os.system [id]"),
-        "recipe.yaml: cannot be read",
-    ),
-    "recipe-not-utf-8": (content("recipe.yaml", b"\xff"), "recipe.yaml: is not UTF-8"),
-}
 FILES = [
     *group("sla", "checked_tokenizer sla_tokenizer", PARSERS),
     *group("sla", "built_tokenizer checked_tokenizer sla_tokenizer", TOKENIZERS),
@@ -233,5 +226,4 @@ FILES = [
     *group("cool", "push", UPLOADS),
     *group("cool", "inspect", PAGES),
     *group("cool", "search_space", SPACES),
-    *group("cool", "recipe", RECIPES),
 ]

@@ -21,7 +21,6 @@ from hf_localattn.hub.push import check_checkpoint, parser_of, shared_files
 from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments
-from reproduction.corpora import read_yaml
 from tests.hostile import fakes
 
 __all__ = ["fakes"]
@@ -101,10 +100,6 @@ def inspect(folder):
 def search_space(folder):
     (path,) = folder.glob("space.*")
     return read_space(str(path), ModelArguments(family="cool", backbone="tiny"))
-
-
-def recipe(folder):
-    return read_yaml(folder / "recipe.yaml")
 
 
 def _outputs(loaded):

@@ -12,11 +12,12 @@ from hf_localattn.resources import reading_comprehension, tiny_backbone
 from hf_localattn.studies.processes import RunFailed
 from reproduction import runs as runs_module
 from reproduction.__main__ import main
-from reproduction.plan import plan, select
+from reproduction.plan import digest, plan, select
 from reproduction.runs import best_setting, space_of
 from reproduction.tables import table_names
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
+REPEATED = ("--max-samples", "8", *TINY[:6], *TINY[8:])
 
 
 def reproduce(folder, table, *arguments):
@@ -43,38 +44,28 @@ def test_measured_beside_published(whole, folder):
     bert, cool = scores["bert", "F1"], scores["outlook", "F1"]
     assert (bert["published"], cool["published"]) == (75.41, 76.79)
     assert bert["runs"] == cool["runs"] == cool["pairs"] == 2
-    assert cool["difference"] == pytest.approx(cool["measured"] - 76.79)
     assert cool["against_baseline"] == pytest.approx(cool["measured"] - bert["measured"])
-    assert bert["against_baseline"] is bert["baseline"] is None
-    assert cool["baseline"] == "bert"
+    assert (bert["baseline"], cool["baseline"]) == (None, "bert")
     table = (folder / "cool-4.md").read_text()
     assert re.search(r"\| BERT \| F1 \| 75.41 \| \d+\.\d\d ± \d+\.\d\d \| [+-]\d", table)
     assert "Changed from the recipe: backbone tiny, " in table
 
 
-def test_every_run_says_where_it_comes_from(whole):
+def test_every_run_says_where_it_comes_from(whole, folder):
+    assert whole["command"] == f"python -m reproduction cool-4 --rows bert outlook --num-runs 2 {' '.join(REPEATED)}"
     runs = {(run["row"], run["run"]): run for run in whole["runs"]}
     assert sorted(runs) == [("bert", 1), ("bert", 2), ("outlook", 1), ("outlook", 2)]
     run = runs["outlook", 2]
-    assert run["seed"] == 1
     assert run["command"].startswith("python run_qa.py --family cool --backbone tiny ")
     assert run["command"].endswith("--seed 1 --output_dir outlook-squad_v2-1")
     assert " --train_file hf_localattn/resources/" in run["command"], "as it is called beside the scripts"
-    assert run["model"] is None
-    assert "seconds" not in run
+    assert (run["seed"], run["model"]) == (1, None)
     assert {"hf_localattn", "torch", "transformers"} <= run["versions"].keys()
     assert run["data"]["train"].startswith("8 rows, sha256 ")
     assert run["data"] == runs["bert", 1]["data"]
     assert run["metrics"]["train_seconds_per_epoch"] > 0
-
-
-def test_the_whole_command_is_told(whole, folder):
-    assert whole["command"] == (
-        "python -m reproduction cool-4 --rows bert outlook --num-runs 2 --max-samples 8 --backbone tiny --parser tiny"
-        " --data samples --args max_steps=1"
-    )
-    assert str(folder) not in json.dumps(whole), "a path of this machine"
-    assert str(tiny_backbone().parent) not in json.dumps(whole)
+    for path in (folder, tiny_backbone().parent):
+        assert str(path) not in json.dumps(whole), "a path of this machine"
 
 
 @pytest.fixture
@@ -107,7 +98,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(folder, whole, monkey
         reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--num-runs", "3")
     assert ended.value.code == 2
     last = capsys.readouterr().err.rstrip().rsplit("\n", 1)[-1]
-    assert last.startswith("error: Runs without a result: (1) bert, squad_v2, seed 2: no room (2) outlook")
+    assert last.startswith("error: Runs without a result: bert, squad_v2, seed 2: no room; outlook")
     assert json.loads((folder / "cool-4.json").read_text())["runs"] == whole["runs"]
 
 
@@ -128,6 +119,7 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
     (tmp_path / "two" / "data" / "train.json").write_text("{}")
     shutil.rmtree(tmp_path / "one")
     (tmp_path / "two").rename(tmp_path / "one")
+    digest.cache_clear()
     assert place(tmp_path / "one") != first
 
 
@@ -165,22 +157,16 @@ def test_models_are_tested_on_other_corpora(folder, monkeypatch):
 OA = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", "1", "--test-corpora")
 
 
-def test_a_model_that_was_kept_is_tested_on_more_corpora(tmp_path, capsys):
-    (first,) = reproduce(tmp_path, *OA, "BA", "--keep-models")["runs"]
-    (model,) = tmp_path.glob("runs/*/fold-1/model.safetensors")
-    before = model.stat().st_mtime_ns
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "trained-anew"])
+def test_a_model_is_tested_on_more_corpora(is_kept, tmp_path, capsys):
+    (first,) = reproduce(tmp_path, *OA, "BA", *["--keep-models"] * is_kept)["runs"]
+    models = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/fold-1/model.safetensors")}
+    assert len(models) == is_kept
     (second,) = reproduce(tmp_path, *OA, "SFU")["runs"]
-    assert model.stat().st_mtime_ns == before, "it is not trained again"
-    assert f"baseline, bioscope_papers, run 1: {model.parent}" in capsys.readouterr().out
+    assert all(path.stat().st_mtime_ns == before for path, before in models.items()), "it is not trained again"
+    assert ("baseline, bioscope_papers, run 1: " in capsys.readouterr().out) == is_kept
     assert second["metrics"]["predict_f1"] == first["metrics"]["predict_f1"]
     assert ("predict_f1@BA" in first["metrics"], "predict_f1@SFU" in second["metrics"]) == (True, True)
-
-
-def test_a_model_that_was_not_kept_is_trained_anew(tmp_path):
-    (first,) = reproduce(tmp_path, *OA, "BA")["runs"]
-    (second,) = reproduce(tmp_path, *OA, "SFU")["runs"]
-    assert second["metrics"]["predict_f1"] == first["metrics"]["predict_f1"]
-    assert second["tests"].keys() == {"SFU"}
 
 
 def test_sizes_and_lengths(folder):
@@ -211,35 +197,22 @@ def test_the_grid_is_searched_first(folder):
     assert (found["row"], found["task"], len(found["tried"]), found["failed"]) == ("sam", "trec", 2, [])
     assert found["best"].keys() == {"learning_rate", "dropout"}
     assert len(list((folder / "runs").glob("search-run_glue-*/trials/search.json"))) == 1
+    encoder = plan(select("cool-1", rows=["bert"], data=["samples"]))[0]
+    encoder.task.search = grid
+    assert space_of(encoder) == {"learning_rate": grid["learning_rate"]}
 
 
-def test_a_plain_encoder_has_no_fields_to_search():
-    run = plan(select("cool-1", rows=["bert"], data=["samples"]))[0]
-    run.task.search = {"learning_rate": [1e-5], "num_local_layers": [1, 2]}
-    assert space_of(run) == {"learning_rate": [1e-5]}
-
-
-def test_dry_run_writes_nothing(tmp_path, capsys):
+def test_a_dry_run_shows_the_plan_and_what_is_missing(tmp_path, capsys):
     assert reproduce(tmp_path / "none", "cool-4", "--num-runs", "1", "--dry-run") is None
     printed = capsys.readouterr().out
     assert printed.count("python run_qa.py") == 5
     assert "5 of 5 runs are left." in printed
-    assert not (tmp_path / "none").exists()
-
-
-def test_a_dry_run_shows_the_plan_and_what_is_missing(tmp_path, capsys):
-    arguments = ("sla-1", "--backbone", "tiny", "--data", "samples", "--tasks", "cola")
     with pytest.raises(SystemExit):
-        main([*arguments, "--dry-run", "-o", str(tmp_path / "out")])
+        main(["sla-1", *TINY[:2], *TINY[4:], "--tasks", "cola", "--dry-run", "-o", str(tmp_path / "none")])
     captured = capsys.readouterr()
     assert "python run_glue.py" in captured.out
-    assert re.search(r"lisa \(cola\), sgnet \(cola\), .*: Cannot load the spaCy pipeline", captured.err)
-
-
-def test_baselines_that_are_there_are_compared_with(whole, folder):
-    found = reproduce(folder, "cool-4", "--rows", "outlook", "--num-runs", "2")
-    assert found["scores"] == whole["scores"]
-    assert [run["row"] for run in found["runs"]] == ["bert", "bert", "outlook", "outlook"]
+    assert re.search("error: lisa, cola, seed 0: .*spaCy", captured.err)
+    assert not (tmp_path / "none").exists()
 
 
 def test_without_a_table_all_are_listed(capsys):
@@ -252,43 +225,32 @@ def test_without_a_table_all_are_listed(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cool-10"], "There is no table 'cool-10'. Choose one of cool-1, cool-2"),
-        (["cool-4", "--rows", "berta"], "cool-4 has no row 'berta'. It has bert, "),
-        (["cool-4", "--tasks", "squid"], "cool-4 has no task 'squid'. It has squad_v2"),
-        (["sla-1", "--rows", "bert"], "(1) .*CoNLL-2003.* (2) .*FCE"),
-        (["cool-8"], "Malay SQuAD 2.0 cannot be loaded from the Hub. Get it from https://"),
-        (["cool-4", "--data", "squad_v2=nowhere"], "--data squad_v2=.*nowhere: there is no such folder"),
-        (["cool-4", *TINY, "--test-corpora", "BA"], "--test-corpora BA: the further test corpora are none"),
-        (["cool-4", "--data", "squad"], "--data squad: write CORPUS=FOLDER, or samples"),
-        (["cool-4", "--data", "squid=here"], "there is no corpus 'squid'. cool-4 reads squad_v2."),
-        (
-            ["cool-4", *TINY, "--args", "learning_rat=1"],
-            "Unknown option learning_rat. Did you mean learning_rate?",
-        ),
-        (["cool-4", *TINY, "--args", "max_steps"], "--args max_steps: write ARGUMENT=VALUE"),
+        (["cool-10"], "'cool-10'. .* cool-1, cool-2"),
+        (["cool-4", "--rows", "berta"], "'berta'. It has bert, "),
+        (["cool-4", "--tasks", "squid"], "'squid'. It has squad_v2"),
+        (["sla-1", "--rows", "bert"], "CoNLL-2003.*FCE"),
+        (["cool-8"], "Malay SQuAD 2.0 .* https://"),
+        (["cool-4", "--data", "squad_v2=nowhere"], "--data squad_v2=.*nowhere: .* folder"),
+        (["cool-4", *TINY, "--test-corpora", "BA"], "--test-corpora BA: "),
+        (["cool-4", "--data", "squad"], "--data squad: "),
+        (["cool-4", "--data", "squid=here"], "'squid'. cool-4 reads squad_v2"),
+        (["cool-4", *TINY, "--args", "learning_rat=1"], "learning_rat. .*learning_rate"),
+        (["cool-4", *TINY, "--args", "max_steps"], "--args max_steps: "),
         (["cool-4", *TINY, "--args", "seed=5"], "--args seed: --num-runs"),
-        (["cool-4", *TINY, "--args", "train_file=x"], "--args train_file: data are given by --data"),
-        (
-            ["sla-1", "--backbone", "tiny", "--data", "samples"],
-            "lisa (cola), lisa (sst2), .*, sgnet (cola), .*: Cannot load the spaCy pipeline 'en_core_web",
-        ),
-        (["sla-1", *TINY, "--parser", "nowhere"], "Cannot load the spaCy pipeline 'nowhere'"),
+        (["cool-4", *TINY, "--args", "train_file=x"], "--args train_file: .*--data"),
+        (["sla-1", *TINY, "--parser", "nowhere"], "spaCy pipeline 'nowhere'"),
         (["cool-4", *TINY, "--args", "max_steps=1.5"], "max_steps is 1.5"),
-        (["cool-4", *TINY, "--num-runs", "0"], "--num-runs must be at least 1; got 0"),
-        (["cool-4", *TINY, "--workers", "0"], "--workers must be at least 1; got 0"),
-        (
-            ["oa-2", *TINY, "--num-runs", "11"],
-            "--num-runs 11: bioscope_papers is a cross-validation of 10 folds, no more",
-        ),
-        (["cool-5", "--rows", "ernie-gen-beam-1", *TINY], "the paper quotes their numbers"),
+        (["cool-4", *TINY, "--num-runs", "0"], "--num-runs .* 0"),
+        (["cool-4", *TINY, "--workers", "0"], "--workers .* 0"),
+        (["oa-2", *TINY, "--num-runs", "11"], "--num-runs 11: bioscope_papers .* 10 folds"),
+        (["cool-5", "--rows", "ernie-gen-beam-1", *TINY], "quotes"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
 def test_what_cannot_be_run_is_said_before_anything_is(arguments, message, tmp_path, capsys):
-    with pytest.raises(SystemExit) as exit_code:
+    with pytest.raises(SystemExit, match="2"):
         main([*arguments, "-o", str(tmp_path / "out")])
-    assert exit_code.value.code == 2
-    assert re.search(message.replace("(", r"\(").replace(")", r"\)"), capsys.readouterr().err)
+    assert re.search(message, capsys.readouterr().err)
     assert not (tmp_path / "out").exists()
 
 
