@@ -14,6 +14,15 @@ from hf_localattn.resources import NAMED_BACKBONES
 PLAIN = "baseline"
 """Value of --family for a backbone without local attention."""
 
+SCRIPTS = {
+    "glue": "TextClassification",
+    "ner": "TokenClassification",
+    "qa": "QuestionAnswering",
+    "qg": "QuestionGeneration",
+    "swag": "MultipleChoice",
+}
+"""Name of each training script, without `run_`, and its class in `hf_localattn.tasks`."""
+
 _PACKAGE = Path(__file__).parent
 
 SAMPLES = _PACKAGE / "resources" / "samples"

@@ -23,7 +23,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
     The site has no page for a folder, so a link to one becomes its name.
     """
-    markdown = markdown.replace("[the files of the runs](results)", "the files of the runs in `docs/results`")
+    markdown = markdown.replace("[the files of the runs](results)", "the files of the runs in the repository")
     markdown = re.sub(r"<!-- generated: (\w+) -->", lambda found: GENERATORS[found[1]](), markdown)
     return re.sub(r"```math\n(.*?)```", lambda found: equation(found[1].strip()), markdown, flags=re.DOTALL)
 

@@ -35,7 +35,7 @@ What the families gain on small training sets, by a [plan](PLAN.md) that was com
 the sample deviation over seeds. The interval is that of the mean difference from the row's baseline in the same runs,
 p is that of the same t statistic after Holm's correction for the table, and n is the number of pairs. The encoder is
 small and the training sets are samples: no score is an official one. `$DATA` stands for a folder of data sets and
-models. The runs are in `docs/studies/results`, for `hf-localattn compare`.
+models. `hf-localattn compare` reads [the files of the runs](results).
 
 This page is written by `scripts/results.py`. [Which family](../which-family.md) has the conclusions.
 """

@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from hf_localattn.cli import app, main
-from hf_localattn.cli.train_command import SCRIPTS
+from hf_localattn.names import SCRIPTS
 from hf_localattn.tasks import QuestionAnswering, TextClassification, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
 from tests.programs import commands, programs, run_page, training_command

@@ -11,18 +11,9 @@ from typer import Argument
 
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.extras import require
-from hf_localattn.names import PLAIN, family_notes, find_family, find_files
+from hf_localattn.names import PLAIN, SCRIPTS, family_notes, find_family, find_files
 from hf_localattn.parsing import read_json
 from hf_localattn_command import end_on_interrupt
-
-SCRIPTS = {
-    "glue": "TextClassification",
-    "ner": "TokenClassification",
-    "qa": "QuestionAnswering",
-    "qg": "QuestionGeneration",
-    "swag": "MultipleChoice",
-}
-"""Name of each training script, without `run_`, and its class in `hf_localattn.tasks`."""
 
 FILES = ("train_file", "validation_file", "test_file")
 """Options with data files."""

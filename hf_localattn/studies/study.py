@@ -22,21 +22,12 @@ from hf_localattn.assignments import parse_config_fields
 from hf_localattn.data.folds import Fold
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
-from hf_localattn.names import PLAIN, resolve_backbone
+from hf_localattn.names import PLAIN, SCRIPTS, resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.studies.processes import ScriptRun
 from hf_localattn.tasks import DataArguments, Run, Task, prepare_run
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, build_arguments
 from hf_localattn.training.output_folder import RUN, arguments_of, check_same_run, check_unused, save_run
-
-SCRIPTS: dict[str, type[Task]] = {
-    "glue": tasks.TextClassification,
-    "ner": tasks.TokenClassification,
-    "qa": tasks.QuestionAnswering,
-    "qg": tasks.QuestionGeneration,
-    "swag": tasks.MultipleChoice,
-}
-"""The task of each script."""
 
 FOLDS = "folds.json"
 """File of a cross-validation with its results."""
@@ -58,7 +49,7 @@ class Study:
     """A command with its arguments.
 
     Attributes:
-        task: one of `SCRIPTS`.
+        task: the task of a script.
         model_args: the model.
         data_args: the data.
         training_args: the training arguments.
@@ -74,14 +65,16 @@ class Study:
     @classmethod
     def of(cls, script: str, options: Mapping[str, Any]) -> Study:
         """Return the command of a script. Unknown options, and values of another type, raise `ValueError`."""
-        model_args, data_args, training_args = build_arguments(argument_classes(SCRIPTS[script]), options)
-        return cls(SCRIPTS[script], model_args, data_args, training_args, options)
+        task = getattr(tasks, SCRIPTS[script])
+        model_args, data_args, training_args = build_arguments(argument_classes(task), options)
+        return cls(task, model_args, data_args, training_args, options)
 
     @property
     def script(self) -> str:
         """Name of the script. A task without one raises `ValueError`, because it cannot run in other processes."""
-        if name := next((name for name, task in SCRIPTS.items() if task is self.task), None):
-            return name
+        for name, task in SCRIPTS.items():
+            if getattr(tasks, task) is self.task:
+                return name
         raise ValueError(f"The task {self.task.__name__} cannot run in other processes: it has no script.")
 
     @property
