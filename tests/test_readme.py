@@ -102,7 +102,7 @@ def test_training_commands_are_understood(command):
     parse_arguments((ModelArguments, data[command[0]], TrainingArguments), [*command[1:], "--report_to", "none"])
 
 
-SEVERAL_RUNS = pytest.mark.slow(reason="several runs; test_run_folds.py and test_run_search.py have their like")
+SEVERAL_RUNS = pytest.mark.slow(reason="several runs; tests/studies has their like")
 OF_TASKS = [training_command(page) for page in (*TASKS, "docs/negation.md")]  # run with the programs of their pages
 SMALL = [
     pytest.param(c, marks=SEVERAL_RUNS if {"--num_folds", "--search_space"} & {*c} else ())

@@ -1,0 +1,197 @@
+"""Cross-validation and early stopping through the scripts, on models that learn nothing in a few steps."""
+
+import json
+from functools import partial
+
+import pytest
+
+from hf_localattn.studies import command
+from hf_localattn.studies.processes import RunFailed, run_all
+from hf_localattn.training.run_record import scores_of
+from hf_localattn.training.trainer import LocalAttentionTrainer
+from tests.qa_helpers import question, write_jsonl
+from tests.script_helpers import assert_one_line_error, load_main
+
+ROWS = "sample:reviews.csv"
+STEPS = ("--max_steps", "2", "--save_strategy", "steps", "--save_steps", "1", "--learning_rate", "1e-2")
+ONE_STEP = ("--max_steps", "1", "--save_strategy", "no")
+STOPPING = ("--early_stopping_patience", "2", "--num_train_epochs", "9", "--learning_rate", "0")
+
+
+def options(output_dir, *more, data=ROWS, folds=3):
+    common = ["--family", "baseline", "--backbone", "tiny", "--train_file", str(data), "--num_folds", str(folds)]
+    common += ["--max_seq_length", "24", "--per_device_train_batch_size", "2", "--use_cpu", "--disable_tqdm", "true"]
+    return [*common, "--output_dir", str(output_dir), *more]
+
+
+@pytest.fixture(scope="module")
+def main():
+    return load_main("run_glue")
+
+
+def without(option, given):
+    where = given.index(option)
+    return given[:where] + given[where + 2 :]
+
+
+def folds_of(output_dir):
+    return json.loads((output_dir / "folds.json").read_text())["folds"]
+
+
+def state(folder):
+    return json.loads((folder / "trainer_state.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def whole(main, tmp_path_factory):
+    """The folder and the metrics of a run in one go."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, main(options(folder, *STEPS))
+
+
+def test_every_row_is_tested_once(whole):
+    folder, metrics = whole
+    assert {"eval_accuracy_mean", "eval_accuracy_std", "predict_macro_f1_mean", "predict_loss_std"} <= set(metrics)
+    folds = folds_of(folder)
+    for prefix in ("train", "eval", "predict"):
+        assert [fold[f"{prefix}_samples"] for fold in folds] == [4, 4, 4]
+    assert metrics["predict_accuracy_mean"] == pytest.approx(sum(fold["predict_accuracy"] for fold in folds) / 3)
+    assert len({fold["predict_loss"] for fold in folds}) == 3
+    assert all((folder / f"fold-{k}" / "predict_results.txt").is_file() for k in (1, 2, 3))
+
+
+def interrupted(runs, *machine, count, **options):
+    """Stand for `run_all`: Ctrl-C after some runs."""
+    for number, one in enumerate(run_all(runs, *machine, **options), start=1):
+        yield one
+        if number == count:
+            raise KeyboardInterrupt
+
+
+def killed_when(monkeypatch, is_time):
+    """End the training of this process after the first checkpoint at which it is time."""
+    original = LocalAttentionTrainer._save_checkpoint
+
+    def save(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        if is_time(self.state):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalAttentionTrainer, "_save_checkpoint", save)
+
+
+def test_a_killed_command_goes_on_and_ends_as_if_it_had_not_been(main, whole, tmp_path, monkeypatch):
+    """Killed after the first fold, and in the second one."""
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "run_all", partial(interrupted, count=1))
+        with pytest.raises(KeyboardInterrupt):
+            main(options(tmp_path, *STEPS))
+        killed_when(patched, lambda state: True)
+        with pytest.raises(KeyboardInterrupt):
+            main(options(tmp_path, *STEPS, "--fold", "2"))
+    assert len(folds_of(tmp_path)) == 1
+    assert (tmp_path / "fold-2" / "checkpoint-1").is_dir()
+    before = (tmp_path / "fold-1" / "model.safetensors").stat().st_mtime_ns
+    assert main(options(tmp_path, *STEPS)) == whole[1]
+    assert (tmp_path / "fold-1" / "model.safetensors").stat().st_mtime_ns == before
+    assert list(map(scores_of, folds_of(tmp_path))) == list(map(scores_of, folds_of(whole[0])))
+
+
+def test_folds_by_themselves_are_those_of_the_whole(main, whole, tmp_path):
+    own = [main(options(tmp_path, *STEPS, "--fold", str(number))) for number in (3, 1, 2)]
+    assert main(options(tmp_path, *STEPS, "--fold", "2"))["predict_loss"] == own[2]["predict_loss"]
+    assert main(options(tmp_path, *STEPS)) == whole[1]
+
+
+@pytest.mark.parametrize("more", [["--learning_rate", "1e-3"], ["--fold", "1", "--seed", "3"]], ids=" ".join)
+def test_another_command_is_refused(main, whole, more, capsys):
+    with pytest.raises(SystemExit):
+        main(options(whole[0], *STEPS, *more))
+    assert "holds another run" in capsys.readouterr().err
+
+
+def test_a_fold_that_fails_ends_the_command_with_its_error(main, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "run_all", lambda runs, *_, **__: [(next(iter(runs)), RunFailed("no room"))])
+    with pytest.raises(SystemExit):
+        main(options(tmp_path / "out", *STEPS))
+    assert capsys.readouterr().err.strip().endswith("error: Fold 1 failed: no room")
+
+
+def test_training_stops_early_and_the_best_model_is_left(main, tmp_path):
+    main(options(tmp_path, *STOPPING, "--workers", "2", folds=2))
+    for fold in (tmp_path / "fold-1", tmp_path / "fold-2"):
+        after = state(fold)
+        assert after["epoch"] == 3  # the best one, and two that are not better
+        best = fold / f"checkpoint-{after['global_step'] // 3}"
+        assert after["best_model_checkpoint"] == str(best)
+        assert (fold / "model.safetensors").read_bytes() == (best / "model.safetensors").read_bytes()
+
+
+def test_patience_is_not_renewed_when_a_run_is_resumed(main, tmp_path, monkeypatch):
+    """Without folds, and killed after the second epoch, when half of the patience is left."""
+    given = without("--num_folds", options(tmp_path, *STOPPING, "--do_train", "--validation_file", ROWS))
+    with monkeypatch.context() as patched:
+        killed_when(patched, lambda state: state.epoch == 2)
+        with pytest.raises(KeyboardInterrupt):
+            main(given)
+    main(given)
+    assert state(tmp_path)["epoch"] == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "deviation"), [([1.0, 3.0], 2.0, 2**0.5), ([1.0], 1.0, None), ([1.0, float("nan")], None, None)]
+)
+def test_means_and_deviations(values, mean, deviation):
+    means, deviations = command.summary_of([{"eval_f1": value, "eval_runtime": 3.0} for value in values])
+    assert means.keys() == {"eval_f1"}
+    assert means["eval_f1"] == mean or mean is None
+    assert deviations.get("eval_f1") == pytest.approx(deviation) or deviation is None
+
+
+def test_questions_about_one_passage_stay_together(tmp_path):
+    contexts = [f"the cats sat on the mat. the dog sat {number}." for number in range(4)]
+    data = tmp_path / "questions.jsonl"
+    write_jsonl(data, [question(number, context=contexts[number % 4]) for number in range(8)])
+    load_main("run_qa")([*options(tmp_path / "out", *ONE_STEP, data=data, folds=2), "--doc_stride", "4"])
+    tested = [
+        [int(name.removeprefix("q")) for name in json.loads(path.read_text())]
+        for path in sorted((tmp_path / "out").glob("fold-*/predict_predictions.json"))
+    ]
+    assert sorted(tested[0] + tested[1]) == list(range(8))
+    assert not {number % 4 for number in tested[0]} & {number % 4 for number in tested[1]}
+
+
+def test_files_that_are_given_are_used_by_all_runs(main, tmp_path):
+    main(options(tmp_path, *ONE_STEP, "--validation_file", ROWS, "--test_file", ROWS, folds=2))
+    folds = folds_of(tmp_path)
+    assert [[fold[f"{p}_samples"] for p in ("train", "eval", "predict")] for fold in folds] == [[12, 12, 12]] * 2
+    assert folds[0]["eval_loss"] != folds[1]["eval_loss"]  # another seed
+
+
+def test_labels_of_words_that_a_fold_does_not_train_on(tmp_path):
+    """From the Hub, where labels are text: "i" is in one sentence alone, and tested or validated in some fold."""
+    (tmp_path / "set").mkdir()
+    rows = [{"tokens": ["the", "cat"], "ner_tags": ["i" if number == 3 else "c", "c"]} for number in range(6)]
+    write_jsonl(tmp_path / "set" / "train.jsonl", rows)
+    given = without("--train_file", options(tmp_path / "out", *ONE_STEP, "--cache_dir", str(tmp_path / "cache")))
+    assert "predict_f0_5_mean" in load_main("run_ner")([*given, "--dataset_name", str(tmp_path / "set")])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--num_folds", "1"], "--num_folds .* 2; got 1"),
+        (["--num_folds", "13"], "--num_folds 13 .* 12"),
+        (["--test_file", "unlabeled.jsonl"], "unlabeled.jsonl"),
+        (["--resume_from_checkpoint", "x"], "--resume_from_checkpoint x .* --num_folds"),
+        (["--early_stopping_patience", "2", "--eval_strategy", "no"], "--eval_strategy no"),
+        (["--early_stopping_patience", "2", "--do_train"], "--early_stopping_patience .* --validation_file"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_the_user_can_mend_is_one_line(main, changes, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_jsonl(tmp_path / "unlabeled.jsonl", [{"text": "the cat sat"}])
+    given = options(tmp_path / "out", *changes)
+    given = without("--num_folds", given) if "--do_train" in changes else given
+    assert_one_line_error(main, given, message, tmp_path / "out", capsys)

@@ -1,0 +1,226 @@
+"""Searches through the scripts, on models that learn next to nothing in two steps."""
+
+import json
+import logging
+import re
+import shlex
+import shutil
+import sys
+from functools import partial
+
+import pytest
+
+from hf_localattn.studies import search
+from hf_localattn.studies.search_space import read_space
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
+from tests.script_helpers import assert_one_line_error, load_main
+from tests.studies.test_folds import interrupted, without
+
+optuna = pytest.importorskip("optuna", reason="the extra `search`")
+
+SPACE = {
+    "learning_rate": {"low": "1e-4", "high": "1e-1", "log": True},  # a text, as YAML 1.1 has it
+    "warmup_steps": [0, 0.5],
+    "lr_scheduler_type": ["linear", "constant"],
+    "conv_kernel_sizes": [[3], [3, 5]],
+    "outlook_dropout": {"low": 0, "high": 0.5, "step": 0.25},
+}
+
+
+@pytest.fixture(scope="module")
+def main():
+    return load_main("run_glue")
+
+
+def options(output_dir, space, *more):
+    file = output_dir.with_name("space.json")
+    file.write_text(json.dumps(space))
+    return [
+        *("--family", "cool", "--backbone", "tiny", "--local_config", "num_local_layers=1"),
+        *("--train_file", "sample:reviews.csv", "--validation_file", "sample:reviews.csv"),
+        *("--search_space", str(file), "--max_seq_length", "16", "--max_steps", "2", "--use_cpu"),
+        *("--disable_tqdm", "true", "--output_dir", str(output_dir), *more),
+    ]
+
+
+def results(output_dir):
+    return json.loads((output_dir / "search.json").read_text())
+
+
+def settings(output_dir):
+    return [(trial["setting"], trial["metrics"]) for trial in results(output_dir)["trials"]]
+
+
+@pytest.fixture(scope="module")
+def whole(main, tmp_path_factory):
+    """A search in one go: its folder and what it returns."""
+    folder = tmp_path_factory.mktemp("whole") / "out"
+    return folder, main(options(folder, SPACE, "--search_trials", "3", "--metric_for_best_model", "loss"))
+
+
+def test_a_search_leaves_its_trials_and_no_model(whole):
+    folder, metrics = whole
+    found = results(folder)
+    assert [trial["trial"] for trial in found["trials"]] == [1, 2, 3]
+    assert metrics["eval_loss"] == min(trial["score"] for trial in found["trials"])
+    assert (found["metric"], found["direction"]) == ("loss", "minimize")
+    assert len({trial["score"] for trial in found["trials"]}) == 3
+    assert {path.name for path in folder.iterdir()} == {"search.json", "search.db", "run.json"}
+
+
+def test_the_best_setting_given_again_has_its_score(main, whole, tmp_path):
+    """Rates, epochs and fields arrive in the trial's model as they do in that of a command."""
+    folder, metrics = whole
+    given = options(tmp_path, SPACE, "--do_train", "--do_eval", *shlex.split(results(folder)["best"]))
+    again = main(without("--search_space", given))
+    assert {name: again[name] for name in metrics} == pytest.approx(metrics, rel=1e-6)
+
+
+def test_a_killed_search_goes_on_and_ends_as_if_it_had_not_been(main, whole, tmp_path, monkeypatch, caplog):
+    given = options(tmp_path / "out", SPACE, "--search_trials", "2", "--metric_for_best_model", "loss")
+    with monkeypatch.context() as patched:
+        patched.setattr(search, "run_all", partial(interrupted, count=1))
+        with pytest.raises(KeyboardInterrupt):
+            main(given)
+    assert len(results(tmp_path / "out")["trials"]) == 1
+    with caplog.at_level(logging.INFO, "hf_localattn"):
+        main(given)
+        given[given.index("--search_trials") + 1] = "3"  # more of them are no other command
+        main(given)
+    assert settings(tmp_path / "out") == settings(whole[0])
+    assert re.search(r"Trial 2 of 2: loss \d\.\d{4} with --learning_rate .*; the best is .* of trial \d", caplog.text)
+    assert "| trial | loss | learning_rate | warmup_steps |" in caplog.text
+    assert f"The best setting: {results(tmp_path / 'out')['best']}" in caplog.text
+
+
+def test_all_combinations_are_tried_once_and_the_main_score_decides(main, tmp_path, capsys):
+    space = {"learning_rate": [0.001, 0.01], "outlook_kernel_size": {"low": 1, "high": 3, "step": 2}}
+    given = options(tmp_path / "out", space, "--early_stopping_patience", "1", "--num_train_epochs", "2")
+    metrics = main(given)
+    found = results(tmp_path / "out")
+    tried = {tuple(trial["setting"].values()) for trial in found["trials"]}
+    assert tried == {(rate, size) for rate in (0.001, 0.01) for size in (1, 3)}
+    assert len(found["trials"]) == 4
+    assert (found["metric"], found["direction"]) == ("accuracy", "maximize")
+    assert metrics["eval_accuracy"] == max(trial["score"] for trial in found["trials"])
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"search.json", "search.db", "run.json"}
+    with pytest.raises(SystemExit):
+        main(options(tmp_path / "out", {"learning_rate": [0.1]}))
+    assert "holds another run: its " in capsys.readouterr().err
+
+
+SAM = ("--family", "sam-roberta", "--local_config", "bilstm_hidden_size=4", "num_bilstm_layers=1", "fam_reduction=4")
+
+
+FAILS = "cosine_with_min_lr"
+"""A schedule that is refused when training begins: the minimum is not given."""
+
+
+def test_a_trial_that_fails_is_noted_and_the_others_go_on(main, tmp_path, caplog, monkeypatch):
+    """Without token attention its length is idle."""
+    space = {"lr_scheduler_type": ["linear", FAILS, "constant"], "pooling": ["none"], "tam_max_length": [8, 24]}
+    given = options(tmp_path / "out", space, *SAM)
+    with caplog.at_level(logging.INFO, "hf_localattn"):
+        main(given)
+    assert (
+        "Leaving out 3 of 6 combinations, which differ from another one only in fields without effect" in caplog.text
+    )
+    found = results(tmp_path / "out")
+    assert [(trial["trial"], trial["setting"]["lr_scheduler_type"]) for trial in found["trials"]] == [
+        (1, "linear"),
+        (3, "constant"),
+    ]
+    (failed,) = found["failed"]
+    assert (failed["trial"], failed["setting"]["lr_scheduler_type"]) == (2, FAILS)
+    assert "min_lr" in failed["error"]
+    said = re.findall(rf"Trial 2 failed with --lr_scheduler_type {FAILS} .*: .*", caplog.text)
+    assert len(said) == 2
+    assert said[0].endswith(f"{failed['error']} It is not tried again.")
+    assert said[1].endswith(failed["error"])
+    monkeypatch.setattr("hf_localattn.studies.processes.run_script", None)
+    main(given)
+    assert results(tmp_path / "out") == found
+
+
+def test_trials_that_all_fail(main, tmp_path):
+    with pytest.raises(
+        ValueError, match=rf"no trial has a score, because all 1 failed\. Trial 1 failed with .*{FAILS}.*: "
+    ):
+        main(options(tmp_path / "out", {"lr_scheduler_type": [FAILS]}, *SAM))
+    assert results(tmp_path / "out")["best"] is None
+
+
+def test_a_trial_that_was_killed_before_it_had_a_setting_counts_for_nothing(main, whole, tmp_path):
+    folder = shutil.copytree(whole[0], tmp_path / "out")
+    study = optuna.load_study(study_name="search", storage=f"sqlite:///{folder}/search.db")
+    study.ask()
+    given = options(folder, SPACE, "--search_trials", "3", "--metric_for_best_model", "loss")
+    assert main(given) == whole[1]
+    assert results(folder) == results(whole[0])
+    assert not study.get_trials(states=(optuna.trial.TrialState.RUNNING, optuna.trial.TrialState.WAITING))
+
+
+def test_null_is_a_value_also_after_the_command_line_has_been_read(tmp_path):
+    """transformers' parser takes the None out of the types of the arguments."""
+    parse_arguments((TrainingArguments,), ["--output_dir", "x"])
+    (tmp_path / "space.yaml").write_text("lookahead_steps: [null, 5]\n")
+    model_args = ModelArguments(family="cool", backbone="tiny")
+    assert read_space(str(tmp_path / "space.yaml"), model_args)["lookahead_steps"].choices == ("null", "5")
+
+
+def test_a_loss_that_is_no_number_is_the_worst(main, tmp_path, monkeypatch):
+    losses = iter([float("nan"), 0.5])
+    monkeypatch.setattr(search, "run_all", lambda runs, *_, **__: ((run, {"eval_loss": next(losses)}) for run in runs))
+    given = options(tmp_path / "out", {"learning_rate": [0.1, 0.2]}, "--metric_for_best_model", "loss")
+    assert main(given) == {"eval_loss": 0.5}
+    assert [trial["score"] for trial in results(tmp_path / "out")["trials"]] == [None, 0.5]
+
+
+RATE = {"learning_rate": [1]}
+FROZEN = {"local_learning_rate": [1e-3], "freeze_backbone": [False, True]}
+THRESHOLDS = {"fam_threshold": [1, 0.1], "learn_fam_threshold": [False, True]}
+REFUSED = {
+    "unknown-argument": ({"learnin_rate": [1e-3]}, (), "learnin_rate: .*'learning_rate'"),
+    "unknown-field": ({"use_con": [True]}, (), "use_con: .*'use_conv'"),
+    "fixed": ({"seed": [1, 2]}, (), "seed: .*same"),
+    "high-below-low": ({"learning_rate": {"low": 1, "high": 0.1}}, (), "learning_rate: "),
+    "log-of-zero": ({"learning_rate": {"low": 0, "high": 1, "log": True}}, (), "learning_rate: "),
+    "log-with-step": ({"learning_rate": {"low": 1, "high": 2, "log": True, "step": 1}}, (), "learning_rate: "),
+    "misspelt-high": ({"learning_rate": {"low": 1e-5, "hihg": 1}}, (), "learning_rate: a range"),
+    "no-high": ({"learning_rate": {"low": 1e-5}}, (), "learning_rate: a range"),
+    "unknown-key": ({"learning_rate": {"low": 1e-5, "high": 1, "by": 2}}, (), "learning_rate: a range"),
+    "range-of-booleans": ({"use_conv": {"low": 0, "high": 1}}, (), "use_conv: a range"),
+    "text-for-number": ({"learning_rate": ["fast"]}, (), "learning_rate: 'fast'"),
+    "fraction-for-whole": ({"per_device_train_batch_size": [2.5]}, (), "per_device_train_batch_size: 2.5"),
+    "nothing": ({"learning_rate": []}, (), "learning_rate: "),
+    "twice": ({"learning_rate": [0.1, "1e-1"]}, (), "learning_rate: .*twice"),
+    "empty": ({}, (), "names"),
+    "value-of-argument": ({"lr_scheduler_type": ["linear", "bumpy"]}, (), "with lr_scheduler_type=bumpy: "),
+    "value-of-field": ({"outlook_kernel_size": {"low": 3, "high": 4}}, (), "with outlook_kernel_size=4: "),
+    "values-together": (THRESHOLDS, SAM, "with fam_threshold=1.0, learn_fam_threshold=true: `fam_threshold`"),
+    "rate-of-frozen": (FROZEN, SAM, "with local_learning_rate=0.001, freeze_backbone=true: .*frozen"),
+    "alpha-alone": ({"lookahead_alpha": [0.5]}, (), "--lookahead_steps"),
+    "infinite": ({"learning_rate": {"low": 0, "high": 1}}, (), "--search_trials"),
+    "folds": (RATE, ("--num_folds", "2"), "--num_folds .* --search_space"),
+    "push": (RATE, ("--push_to_hub",), "--push_to_hub .* --search_space"),
+    "metric": (RATE, ("--metric_for_best_model", "bleu"), "--metric_for_best_model .* loss"),
+    "no-trials": (RATE, ("--search_trials", "0"), "--search_trials .* 0"),
+    "kind-of-file": (RATE, ("--search_space", "space.txt"), "space.txt: .*yaml"),
+    "no-file": (RATE, ("--search_space", "no.yaml"), "--search_space no.yaml: "),
+}
+
+
+@pytest.mark.parametrize(("space", "more", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_the_user_can_mend_is_one_line(main, tmp_path, capsys, space, more, message):
+    assert_one_line_error(main, options(tmp_path / "out", space, *more), message, tmp_path / "out", capsys)
+
+
+def test_there_has_to_be_something_to_evaluate_on(main, tmp_path, capsys):
+    given = without("--validation_file", options(tmp_path / "out", RATE))
+    assert_one_line_error(main, given, "--search_space .* --validation_file", tmp_path / "out", capsys)
+
+
+def test_without_optuna_nothing_is_begun(main, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    message = r"--search_space needs optuna: .*hf_localattn\[search\]"
+    assert_one_line_error(main, options(tmp_path / "out", RATE), message, tmp_path / "out", capsys)
