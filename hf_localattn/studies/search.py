@@ -228,5 +228,6 @@ class Search:
         for failure in failed:
             logger.info(failure)
         logger.info("The best setting: %s", self.as_options(ranked[0]["setting"]))
-        metrics: dict[str, float] = ranked[0]["metrics"]
+        self.best = ranked[0]
+        metrics: dict[str, float] = self.best["metrics"]
         return metrics
