@@ -137,7 +137,7 @@ def best_setting(run: TableRun, given: Collection[str], **place: Any) -> tuple[d
     atomic_write(folder / "grid.yaml", yaml.safe_dump(space))
     search = Search(run.study(folder / "trials", search_space=str(folder / "grid.yaml"), **place))
     search.execute()
-    found, best = read_json(folder / "trials" / SEARCHED), search.best
+    found, best = read_json(folder / "trials" / SEARCHED), search.ranked[0]
     options = {name: value for name, value in search.options_of(best["setting"]).items() if value is not None}
     return options, {
         "row": run.row.name,

@@ -102,7 +102,6 @@ class Family:
         query: Input that marks the tokens of a query, or None.
         parse: Name of the input with the dependency parse, or None.
         length_limit: Explanation of `max_tokens` of the configurations, for warnings.
-        trains_backbone: Function from a configuration to True if training changes the backbone.
         local_map: View of local attention between tokens for `hf_localattn.inspection`, or None.
         gates: View of gates for `hf_localattn.inspection`, or None.
         token_weights: View of token weights for `hf_localattn.inspection`, or None.
@@ -123,7 +122,6 @@ class Family:
     query: Query | None = None
     parse: str | None = None
     length_limit: str = ""
-    trains_backbone: Callable[[Any], bool] = lambda config: True
     local_map: LocalMap | None = None
     gates: Gates | None = None
     token_weights: View | None = None
