@@ -5,7 +5,7 @@ from transformers import AutoTokenizer, pipeline
 
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
-from tests.parsers import install_pipeline
+from tests.tiny_parser import install_pipeline
 
 TEXTS = ["Mira is [CUE] not the baker.", "The smith Greta keeps two goats, and the teacher keeps none of them."]
 NAMES = {0: "no", 1: "yes"}

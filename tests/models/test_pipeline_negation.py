@@ -24,7 +24,7 @@ from hf_localattn.tasks.negation import add_cue_marker
 from tests.fresh_process import run_fresh
 from tests.models.tiny import one_or_every_family
 from tests.negation_helpers import RuleModel, tokenizer_of_words
-from tests.parsers import install_pipeline
+from tests.tiny_parser import install_pipeline
 
 TOKENIZER = tokenizer_of_words()
 MODEL = RuleModel(TOKENIZER)

@@ -12,7 +12,7 @@ from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeli
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from tests.fresh_process import run_fresh
-from tests.parsers import install_pipeline
+from tests.tiny_parser import install_pipeline
 
 PARSER = "en_tiny_for_texts"
 TEXTS = [

@@ -21,8 +21,8 @@ from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from tests.fresh_process import run_fresh
 from tests.models.tiny import one_or_every_family
-from tests.parsers import install_pipeline
 from tests.qa_helpers import byte_pieces, question, tiny_bert, word_pieces
+from tests.tiny_parser import install_pipeline
 
 TOKENIZER = word_pieces()
 MODEL = tiny_bert(TOKENIZER)
