@@ -8,7 +8,7 @@ from spacy.tokens import Span
 
 import hf_localattn.serving.spacy_component as component
 import hf_localattn_spacy
-from tests.forked_python import bare_python
+from tests.fresh_process import bare_python
 from tests.models.test_pipeline_negation import RuleModel, tokenizer_of_words
 from tests.script_helpers import ROOT
 
