@@ -12,7 +12,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.forked_python import bare_python
+from tests.fresh_process import bare_python
 from tests.script_helpers import ROOT
 
 OUT = "out"
