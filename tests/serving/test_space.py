@@ -15,7 +15,7 @@ from hf_localattn.serving.page import TASKS
 from hf_localattn.serving.space import GRADIO, program, push_space, space_files
 from tests.fresh_process import run_fresh
 from tests.serving.models import loaded
-from tests.test_packaging import read_constraints
+from tests.test_packaging import TESTED
 
 MODEL, SPACE = "somebody/reader", "somebody/page"
 
@@ -53,7 +53,7 @@ def test_push_makes_a_space_that_pins_the_commit(hub, reader, capsys):
     assert (found["sdk"], found["sdk_version"], found["app_file"]) == ("gradio", GRADIO, "app.py")
     assert (found["models"], found["license"]) == ([MODEL], "mit")
     assert str(reader) not in "".join(files.values())
-    assert str(read_constraints()["gradio"]) == GRADIO
+    assert str(TESTED["gradio"]) == GRADIO
 
 
 @pytest.mark.parametrize("task", TASKS)
