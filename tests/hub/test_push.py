@@ -210,7 +210,11 @@ def test_the_token_is_nowhere(hub, folder, monkeypatch, caplog, capfd):
 
 @pytest.mark.parametrize(
     ("weights", "error", "word"),
-    [("pytorch_model.bin", ValueError, "pickle"), (None, ValueError, "safetensors"), ("x", OSError, "config.json")],
+    [
+        ("pytorch_model.bin", ValueError, "safetensors"),
+        (None, ValueError, "safetensors"),
+        ("x", OSError, "config.json"),
+    ],
 )
 def test_what_is_no_checkpoint_is_refused(hub, folder, weights, error, word):
     (folder / "training_args.bin").unlink()
@@ -225,9 +229,8 @@ def test_what_is_no_checkpoint_is_refused(hub, folder, weights, error, word):
     assert not hub.requests
 
 
-def test_base_model_and_its_languages_are_in_the_card(hub, tmp_path):
+def test_the_base_model_is_in_the_card(hub, tmp_path):
     encoder = shutil.copytree(tiny_backbone(), tmp_path / "encoder")
-    (encoder / "README.md").write_text("---\nlanguage: [en, de]\n---\n")
     hub.add("somebody/encoder", encoder)
     model = SamRobertaModel.from_backbone("somebody/encoder")
     assert model.config._name_or_path == "somebody/encoder"  # for the card of a plain Trainer
@@ -235,7 +238,7 @@ def test_base_model_and_its_languages_are_in_the_card(hub, tmp_path):
     SamRobertaModel.from_pretrained(tmp_path / "model").save_pretrained(tmp_path / "second")
     push_checkpoint(tmp_path / "second", NAME)
     data = ModelCard(card_on(hub)).data
-    assert (data.base_model, data.language) == ("somebody/encoder", ["en", "de"])
+    assert data.base_model == "somebody/encoder"
     SamRobertaModel.from_backbone(encoder).save_pretrained(tmp_path / "of a folder")
     assert "base_model" not in write_card(tmp_path / "of a folder").read_text()
     assert str(encoder) not in (tmp_path / "of a folder" / "config.json").read_text()

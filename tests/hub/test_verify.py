@@ -159,7 +159,7 @@ def test_links_of_the_hub_s_cache_are_files(folder, tmp_path):
     assert verdicts(snapshot) == {"chat_template.jinja": "extra"}
 
 
-@pytest.mark.parametrize(("version", "words"), [("9.9.9", "hf_localattn==9.9.9"), (None, "does not say")])
+@pytest.mark.parametrize(("version", "words"), [("9.9.9", "version 9.9.9"), (None, "does not say")])
 def test_the_version_that_is_named_is_told_and_saved_anew(version, words, folder, tmp_path, capsys):
     write(folder / "config.json", {"hf_localattn_version": version})
     assert main(["verify", str(folder)]) == 0
