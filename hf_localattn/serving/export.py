@@ -38,12 +38,9 @@ logger = logging.getLogger(__name__)
 
 WEIGHTS = "int8-weights"
 QUANTIZATIONS = ("int8", WEIGHTS)
-BLOCK = 64
-"""Number of weights that share a scale."""
+BLOCK = 64  # number of weights that share a scale
 QUESTIONS, CHOICES = "question-answering", "multiple-choice"
-ARGUMENTS = {QUESTIONS: "QUESTION CONTEXT", CHOICES: "PROMPT CHOICE CHOICE"}
-"""Arguments of `infer.py` for tasks that need several texts."""
-
+ARGUMENTS = {QUESTIONS: "QUESTION CONTEXT", CHOICES: "PROMPT CHOICE CHOICE"}  # of `infer.py`, for several texts
 EXAMPLE = (2, 11)  # batch size and length of the example that is traced
 CHECKS = ((1, 6), (3, 9))  # batch sizes and lengths at which the graph is compared with the model
 TOLERANCE = 1e-3  # largest difference between the graph and the model, as a share of the largest output
@@ -98,9 +95,8 @@ def export_checkpoint(
         _write_graph(model, family, whole / GRAPH)
         if not (difference := _largest_difference(model, family, whole / GRAPH)) <= TOLERANCE:  # NaN, too
             raise ValueError(
-                f"The outputs of the exported graph differ from the model's by {difference:.2g} of the largest"
-                " output. Nothing was written: set `attn_implementation='eager'` in config.json, or use another"
-                " backbone."
+                f"The outputs of the graph differ from the model's by {difference:.2g} of the largest output. Set"
+                " `attn_implementation='eager'` in config.json, or use another backbone."
             )
         if quantize is not None:
             quantize_graph(whole / GRAPH, folder / GRAPH, quantize)
@@ -122,18 +118,12 @@ def _load(
     task = task_of_class(next(iter(content.get("architectures") or ()), ""))
     head = family.model if task is None else family.heads[task]
     if head.can_generate():
-        raise ValueError(
-            f"{head.__name__} generates text step by step, which is no single graph: export a checkpoint with another"
-            " head."
-        )
+        raise ValueError(f"{head.__name__} generates text step by step, which is no single graph.")
     with loading("checkpoint", str(checkpoint)):
         model = head.from_pretrained(checkpoint, dtype=torch.float32)
     tokenizer = load_tokenizer(str(checkpoint), **parse_tokenizer_settings(family.name, settings))
     if missing := missing_inputs(tokenizer, model.config):
-        raise ValueError(
-            f"The model needs {missing}, which the tokenizer of {str(checkpoint)!r} does not return: set its "
-            "`parser`, with `--config parser=NAME`."
-        )
+        raise ValueError(f"The tokenizer does not return {missing}: set its `parser`, with `--config parser=NAME`.")
     tokenizer.model_max_length = longest_input(model, tokenizer) or tokenizer.model_max_length
     return model, tokenizer, family
 
@@ -243,11 +233,7 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
 
 
 def check_rows(path: str | Path | None, task: str | None, mask: str | None = None) -> list[tuple[str, ...]]:
-    """Return the texts of each decision of a task: those of a file, or sample texts.
-
-    Raises:
-        ValueError: The file is empty, or a line has not the number of texts that the task needs.
-    """
+    """Return the texts of each decision of a task: those of a file, which are checked, or sample texts."""
     if path is not None:
         rows = [tuple(line.split("\t")) for line in read_utf8(path).splitlines() if line.strip()]
         numbers = {QUESTIONS: range(2, 3), CHOICES: range(3, 1000)}.get(task or "", range(1, 3))
