@@ -16,7 +16,7 @@ from hf_localattn.serving.page import TASKS
 from hf_localattn.serving.space import GRADIO, program, push_space, space_files
 from tests.fresh_process import run_fresh
 from tests.serving.models import loaded
-from tests.test_packaging import read_constraints
+from tests.test_packaging import TESTED
 
 MODEL, SPACE = "somebody/reader", "somebody/page"
 
@@ -50,7 +50,7 @@ def test_push_makes_a_space_that_pins_the_commit_and_keeps_what_was_written_ther
     assert (card["sdk"], card["sdk_version"], card["app_file"]) == ("gradio", GRADIO, "app.py")
     assert (card["models"], card["license"]) == ([MODEL], "mit")
     assert str(reader) not in "".join(files.values())
-    assert str(read_constraints()["gradio"]) == GRADIO
+    assert str(TESTED["gradio"]) == GRADIO
 
     commits = len(space.commits)
     push_space(reader, MODEL, commit, SPACE, license="mit")
