@@ -1,15 +1,46 @@
-"""Running a program where neither this package nor anything of this process is there."""
+"""Python where neither this package nor anything of this process is: forked from a process that has torch imported.
 
+The libraries alone take five seconds to import. In place of each process stands a small program that hands its
+arguments, surroundings and pipes to the fork, and ends as the fork does. A command of `bare_python` therefore replaces
+`sys.executable` in a list of words.
+"""
+
+import atexit
+import gc
+import json
+import os
+import runpy
+import select
+import socket
+import socketserver
 import subprocess
+import sys
+import tempfile
+import traceback
+import types
+from contextlib import suppress
+from functools import cache
 
-from tests.forked_python import bare_python
+STAND_IN = """
+import json, os, signal, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect(sys.argv[1])
+    socket.send_fds(server, [b"."], [0, 1, 2])
+    server.sendall(json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode() + b"\\n")
+    os.close(0)
+    os.close(1)
+    code = int(server.recv(16))
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+
+UNTOUCHED = ("hf_localattn", "transformers", "huggingface_hub", "datasets")
+"""Packages that read the environment of their process, and the one that is tested."""
 
 
 def run_fresh(program, folder, *arguments, **environment):
-    """Run a Python program in a folder, with a cache of its own there and without a network unless told otherwise.
-
-    torch is imported already; transformers and datasets are not, which read the environment.
-    """
+    """Run a Python program in a folder, with a cache of its own there and without a network unless told otherwise."""
     variables = {
         "HF_HOME": str(folder / "home"),
         "HF_HUB_OFFLINE": "1",
@@ -21,3 +52,99 @@ def run_fresh(program, folder, *arguments, **environment):
     }
     command = [*bare_python(), "-I", "-c", program, *map(str, arguments)]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+
+@cache
+def bare_python():
+    """Return a command that runs Python where torch and what it brings are imported, and none of `UNTOUCHED`.
+
+    It takes the options `-I`, `-c` and `-m`. A process of its own forks, so that nothing of the tests' own is there.
+    """
+    command, environment = [sys.executable, "-I", __file__], {**os.environ, "OMP_NUM_THREADS": "1"}
+    server = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    path = server.stdout.readline().strip()
+    if not path:
+        raise RuntimeError("the process that forks has ended before its first fork")
+    atexit.register(server.wait)
+    atexit.register(server.stdin.close)  # called first; the pipe is closed as well when this process is killed
+    return (sys.executable, "-I", "-S", "-c", STAND_IN, path)
+
+
+class Orders(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
+    """Forks for each stand-in, until the process of the tests has closed its pipe."""
+
+    def service_actions(self):
+        super().service_actions()
+        if select.select([sys.stdin], [], [], 0)[0]:
+            sys.exit()
+
+
+class Order(socketserver.StreamRequestHandler):
+    """Forks once more, waits, and tells the stand-in how that ended."""
+
+    def handle(self):
+        _, pipes, *_ = socket.recv_fds(self.request, 1, 3)
+        words, folder, environment = json.loads(self.rfile.readline())
+        process = os.fork()
+        if not process:
+            self.request.close()
+            for number, pipe in enumerate(pipes):
+                os.dup2(pipe, number)
+                os.close(pipe)
+            os._exit(exit_code(words, folder, environment))
+        for pipe in pipes:
+            os.close(pipe)
+        self.wfile.write(str(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])).encode())
+
+
+def exit_code(words, folder, environment):
+    """Do what `python` does with these words, in this process."""
+    code = 1
+    sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
+    try:
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        if words[0] == "-I":
+            words = words[1:]
+        else:
+            sys.path[:0] = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+        option, program, *arguments = words
+        sys.argv = [option, *arguments]
+        if option == "-m":
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            sys.modules["__main__"] = main = types.ModuleType("__main__")
+            exec(compile(program, "<string>", "exec"), vars(main))
+        code = 0
+    except SystemExit as ended:
+        code = ended.code or 0
+        if not isinstance(code, int):
+            print(code, file=sys.stderr)
+            code = 1
+    except BaseException:
+        traceback.print_exc()
+    with suppress(ValueError, OSError):  # the program or its reader has closed them
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return code
+
+
+def serve():
+    """Import what the programs of tests need, say so in a line, and fork."""
+    import scipy.stats  # noqa: F401
+    import sklearn.metrics  # noqa: F401
+    import torch._dynamo
+    import torch.distributed.tensor  # noqa: F401
+
+    assert not {*UNTOUCHED} & {*sys.modules}
+    gc.collect()
+    gc.freeze()
+    with tempfile.TemporaryDirectory() as folder, Orders(f"{folder}/socket", Order) as server:
+        print(server.server_address, flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    serve()

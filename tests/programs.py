@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from hf_localattn.resources import tiny_backbone
-from tests.parsers import tiny_parser
+from tests.tiny_parser import tiny_parser
 
 ROOT = Path(__file__).parent.parent
 

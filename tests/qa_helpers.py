@@ -1,11 +1,18 @@
-"""A tokenizer, a model and questions small enough for the question-answering tests, made without any file."""
+"""Tokenizers, models and questions small enough for tests, made without any file."""
 
 import json
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertForQuestionAnswering, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    BertConfig,
+    BertForQuestionAnswering,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789.,?!'-"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -63,6 +70,31 @@ def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0, hidden_size: in
     return BertForQuestionAnswering(config).eval()
 
 
+GENERATORS = {
+    "bart": {
+        **{"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
+        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "forced_eos_token_id": None},
+    },
+    "prophetnet": {
+        **{"hidden_size": 16, "num_encoder_layers": 1, "num_decoder_layers": 1},
+        **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2},
+        **{"encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
+    },
+}
+"""Fields of encoder-decoders of few dimensions, by their `model_type`."""
+
+
+def tiny_writer(kind: str, tokenizer: PreTrainedTokenizerFast, **fields: object) -> PreTrainedModel:
+    """A random "bart" or "prophetnet" that begins at [CLS] and ends at [SEP]."""
+    torch.manual_seed(0)
+    cls, sep, pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+    special = {"pad_token_id": pad, "bos_token_id": cls, "decoder_start_token_id": cls, "eos_token_id": sep}
+    common = {"vocab_size": len(tokenizer), "max_position_embeddings": 64, "init_std": 0.2, **special}
+    return AutoModelForSeq2SeqLM.from_config(
+        AutoConfig.for_model(kind, **{**common, **GENERATORS[kind], **fields})
+    ).eval()
+
+
 def question(number: int = 0, **changes: object) -> dict:
     """A SQuAD row whose answer is "on the mat"."""
     row = {
@@ -81,6 +113,6 @@ def unanswerable(number: int = 0) -> dict:
 
 
 def write_jsonl(path: Path, rows: list[dict]) -> Path:
-    """Writes one row a line and returns the path."""
+    """Write one row a line and return the path."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path

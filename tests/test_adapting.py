@@ -12,9 +12,10 @@ from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 from tests.models.ablations import ablations_of
-from tests.models.test_generation import TINY_GENERATORS, tiny_generator
+from tests.models.test_generation import tiny_generator
 from tests.models.tiny import CASES, adapted, loss, main_outputs, tiny_model, token_ids
 from tests.programs import offline, programs, run_program
+from tests.qa_helpers import GENERATORS
 
 peft = pytest.importorskip("peft")
 # peft 0.21 still asks by the old name, which transformers 5 keeps for it.
@@ -252,7 +253,7 @@ def test_all_linear_layers_are_adapted(tmp_path):
 @pytest.mark.parametrize("backbone", TARGETS)
 def test_every_layer_of_a_backbone_is_adapted_and_nothing_else(backbone):
     """OA and generation are where local layers have the most names in common with a backbone's."""
-    model = tiny_generator(backbone) if backbone in TINY_GENERATORS else tiny_model("oa-xlnet", backbone=backbone)
+    model = tiny_generator(backbone) if backbone in GENERATORS else tiny_model("oa-xlnet", backbone=backbone)
     layers = [key for key, _ in model.named_modules() if re.search(r"backbone\..*layers?\.\d+$", key)]
     adapt(model)
     held = [key for key, module in model.named_modules() if hasattr(module, "lora_A")]

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.forked_python import bare_python
+from tests.fresh_process import bare_python
 
 ROOT = Path(__file__).parents[1]
 TOY = ROOT / "tests" / "toy_family"

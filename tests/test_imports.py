@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import hf_localattn
-from tests.forked_python import bare_python
+from tests.fresh_process import bare_python
 from tests.script_helpers import ROOT
 
 SLOW = (

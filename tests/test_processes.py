@@ -17,9 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hf_localattn.registry import FAMILIES
 from tests.models.tiny import loss, tiny_model, token_ids
-from tests.parsers import tiny_parser
 from tests.qa_helpers import write_jsonl
 from tests.script_helpers import ROOT, load_main
+from tests.tiny_parser import tiny_parser
 
 pytestmark = pytest.mark.slow(reason="processes of their own, which import everything, take half a minute")
 

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 from hf_localattn.resources import reading_comprehension
-from tests.forked_python import bare_python
+from tests.fresh_process import bare_python
 from tests.script_helpers import ROOT
 
 SAMPLES = ROOT / "hf_localattn" / "resources" / "samples"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.forked_python import bare_python
+from tests.fresh_process import bare_python
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 300

@@ -17,7 +17,7 @@ from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.hub.loopback import Fault
 from tests.models.tiny import ENCODER_HEADS, OTHER_FIELD, tiny_model
-from tests.parsers import tiny_parser
+from tests.tiny_parser import tiny_parser
 
 NAME = "somebody/tiny-bert"
 

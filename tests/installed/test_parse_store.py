@@ -11,8 +11,7 @@ from hf_localattn.installed.parse_store import FILE, VARIABLE, decode, encode, k
 from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import load_pipeline, parse
-from tests.parsers import tiny_parser
-from tests.tiny_parser import SENTENCES
+from tests.tiny_parser import SENTENCES, tiny_parser
 
 TEXTS = [sentence for sentence, _ in SENTENCES["en"]]
 MIXED = [*TEXTS, tuple(TEXTS[0].split()), ("a", " ", "b"), "", "  "]

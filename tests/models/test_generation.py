@@ -12,21 +12,11 @@ from hf_localattn import CoolConfig, CoolForConditionalGeneration, CoolModel
 from hf_localattn.hub import init_checkpoint
 from tests.fresh_process import run_fresh
 from tests.models.tiny import by_index, enable_checkpointing, token_ids
-from tests.qa_helpers import word_pieces
+from tests.qa_helpers import GENERATORS, word_pieces
 
 IDS = {"vocab_size": 59, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
 SILENT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0, "max_position_embeddings": 40}
-FFN = {"encoder_ffn_dim": 37, "decoder_ffn_dim": 37}
-TINY_GENERATORS = {
-    "bart": {
-        **{"d_model": 32, "encoder_layers": 2, "decoder_layers": 1, **FFN},
-        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "forced_eos_token_id": None},
-    },
-    "prophetnet": {
-        **{"hidden_size": 32, "num_encoder_layers": 2, "num_decoder_layers": 1, **FFN},
-        **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2},
-    },
-}
+TWO_LAYERS = {"bart": {"encoder_layers": 2}, "prophetnet": {"num_encoder_layers": 2}}
 FIELDS = [
     {},
     {"use_conv": False},
@@ -41,20 +31,19 @@ sys.modules["hf_localattn"] = None  # importing it is an error from here on
 import torch
 from transformers import AutoModelForSeq2SeqLM
 
-for case in sys.argv[1:]:
-    inputs, expected = torch.load(f"{case}/case.pt")
-    for folder in ("checkpoint", "again"):  # a copy of the code saves the second generation
-        model = AutoModelForSeq2SeqLM.from_pretrained(f"{case}/{folder}", trust_remote_code=True)
-        assert type(model).__module__.startswith("transformers_modules"), type(model).__module__
-        with torch.no_grad():
-            torch.testing.assert_close(model(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
-        model.save_pretrained(f"{case}/again")
+inputs, expected = torch.load("case.pt")
+for folder in ("checkpoint", "again"):  # a copy of the code saves the second generation
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
+    assert type(model).__module__.startswith("transformers_modules"), type(model).__module__
+    with torch.no_grad():
+        torch.testing.assert_close(model(**inputs).logits, expected, rtol=1e-6, atol=1e-6)
+    model.save_pretrained("again")
 """
 
 
 def tiny_generator(backbone, **fields):
     torch.manual_seed(0)
-    backbone_config = {"model_type": backbone, **IDS, **SILENT, **TINY_GENERATORS[backbone]}
+    backbone_config = {"model_type": backbone, **IDS, **SILENT, **GENERATORS[backbone], **TWO_LAYERS[backbone]}
     model = CoolForConditionalGeneration(CoolConfig(backbone_config=backbone_config, conv_filters=5, **fields)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -62,7 +51,7 @@ def tiny_generator(backbone, **fields):
     return model
 
 
-@pytest.fixture(params=TINY_GENERATORS)
+@pytest.fixture(params=GENERATORS)
 def backbone(request):
     return request.param
 
@@ -182,7 +171,7 @@ def test_saves_and_loads_everywhere(fields, entry, source, labels, tmp_path):
     assert torch.equal(generate(loaded, source), generate(model, source))
     assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight  # tied
     torch.save(({**source, "labels": labels}, logits.detach()), tmp_path / "case.pt")
-    result = run_fresh(FRESH_PROCESS, tmp_path, tmp_path)
+    result = run_fresh(FRESH_PROCESS, tmp_path)
     assert result.returncode == 0, result.stderr
 
 
@@ -264,14 +253,14 @@ def test_wrong_inputs_are_named(model, source, labels):
 
 
 def test_kinds_of_backbone_are_not_mixed_up(backbone, tmp_path):
-    generator = CoolConfig(backbone_config={"model_type": backbone, **TINY_GENERATORS[backbone]})
+    generator = CoolConfig(backbone_config={"model_type": backbone, **GENERATORS[backbone]})
     CoolConfig().backbone_config.save_pretrained(tmp_path / "encoder")  # without weights: nothing is loaded
     generator.backbone_config.save_pretrained(tmp_path / "generator")
-    for function, word in (
+    for build, word in (
         (lambda: CoolModel(generator), "on an encoder"),
         (lambda: CoolModel.from_backbone(tmp_path / "generator"), "AutoModelForSeq2SeqLM"),
         (lambda: CoolForConditionalGeneration(CoolConfig()), "'bert' alone cannot"),
         (lambda: CoolForConditionalGeneration.from_backbone(tmp_path / "encoder"), "'bert' alone cannot"),
     ):
         with pytest.raises(ValueError, match=word):
-            function()
+            build()

@@ -1,33 +1,84 @@
-"""The pipeline "negation": sentences, words, cues and scopes in raw text, and that it travels with checkpoints."""
-
-import json
+"""The pipeline "negation": sentences, words, cues and scopes in raw text. That it travels is in test_pipelines.py."""
 
 import pytest
+import torch
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
-    AutoModelForTokenClassification,
     AutoTokenizer,
     BertConfig,
     BertForTokenClassification,
+    PreTrainedTokenizerFast,
     pipeline,
 )
+from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.pipelines.pt_utils import KeyDataset
 
-from hf_localattn.hub.verify import verify_checkpoint
 from hf_localattn.models.negation_finder import CUE_LABELS, MARKER_ROOM, SCOPE_LABELS, NegationFinder, group_cues
 from hf_localattn.models.pipeline_negation import affix_offsets, split_sentences, split_words
-from hf_localattn.registry import FAMILIES
-from hf_localattn.resources import tiny_backbone, tiny_parser
-from hf_localattn.tasks.negation import add_cue_marker
-from tests.fresh_process import run_fresh
-from tests.models.tiny import one_or_every_family
-from tests.negation_helpers import RuleModel, tokenizer_of_words
-from tests.parsers import install_pipeline
+from hf_localattn.resources import tiny_backbone
+
+NAMES = [*SCOPE_LABELS, *CUE_LABELS]
+CUES = {
+    **dict.fromkeys(["not", "no", "never", "n't", "none"], "negation:single"),
+    **dict.fromkeys(["neither", "nor"], "negation:multi"),
+    **dict.fromkeys(["unhappy", "impossible"], "negation:affix"),
+    **dict.fromkeys(["may", "perhaps"], "speculation:single"),
+}
+
+
+def tokenizer_of_words(padding_side="right"):
+    """A tokenizer that knows the words of `CUES`; each word is a token."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[CUE]", *CUES]
+    tokenizer = Tokenizer(models.WordLevel({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, padding_side=padding_side, extra_special_tokens=["[CUE]"], **special
+    )
+
+
+def labeled(model_class, *names, **fields):
+    """A random model of least size with these labels."""
+    sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
+    config = BertConfig(**sizes, id2label=dict(enumerate(names)), **fields)
+    config.label2id = {name: i for i, name in enumerate(names)}
+    return model_class(config)
+
+
+class RuleModel(BertForTokenClassification):
+    """Labels the words of `CUES`. In an input with markers, all words after the first marked one are in scope.
+
+    Padding has the label of a cue, so a test fails if it is read.
+    """
+
+    @classmethod
+    def of(cls, tokenizer, positions=512):
+        model = labeled(cls, *NAMES, vocab_size=len(tokenizer), max_position_embeddings=positions)
+        model.marker, model.batches = tokenizer.convert_tokens_to_ids("[CUE]"), []
+        model.labels_of_tokens = torch.zeros(len(tokenizer), dtype=torch.long)
+        for word, label in {**CUES, "[PAD]": "negation:single"}.items():
+            model.labels_of_tokens[tokenizer.convert_tokens_to_ids(word)] = NAMES.index(label)
+        return model
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None, return_dict=True):
+        """Return logits (B, L, labels)."""
+        self.batches.append(len(input_ids))
+        markers = (input_ids == self.marker).int()
+        after = markers.cumsum(dim=1).roll(2, dims=1).clamp(max=1)  # the marker and its word are outside
+        after[:, :2] = 0
+        labels = torch.where(markers.any(dim=1, keepdim=True), after.long(), self.labels_of_tokens[input_ids])
+        return TokenClassifierOutput(logits=4.0 * torch.nn.functional.one_hot(labels, len(NAMES)))
+
 
 TOKENIZER = tokenizer_of_words()
-MODEL = RuleModel(TOKENIZER)
+MODEL = RuleModel.of(TOKENIZER)
 TEXT = "He neither spoke nor moved. That is impossible!\n\nShe may not know, I say."
 
 
@@ -45,22 +96,26 @@ def texts_of(offsets, text):
 @pytest.mark.parametrize(
     "sentences",
     [
-        ["He left.", "She stayed."],
-        ["Dr. Moran saw Mr. Holmes.", "No one else came."],
-        ["Was it you?", "No.", "It was J. Smith."],
-        ["He took no. 5 of No. 7 there.", "Then he left."],
-        ['"Not I!" he said.', '"You?"'],
-        ["The rate was 3.5 in the U.S. army."],
-        ["Fever: no\nCough: yes"],
-        [],
+        "He left. | She stayed.",
+        "Dr. Moran saw Mr. Holmes. | No one else came.",
+        "Was it you? | No. | It was J. Smith.",
+        "He took no. 5 of No. 7 there. | Then he left.",
+        '"Not I!" he said. | "You?"',
+        "The rate was 3.5 in the U.S. army.",
+        "Fever: no\nCough: yes",
+        "",
     ],
 )
 def test_sentences(sentences):
-    for text in (" ".join(sentences), f" \n\t{'  '.join(sentences)}\n", "\n\n".join(sentences)):
-        assert texts_of(split_sentences(text), text) == sentences
+    expected = sentences.split(" | ") if sentences else []
+    for text in (" ".join(expected), f" \n\t{'  '.join(expected)}\n", "\n\n".join(expected)):
+        assert texts_of(split_sentences(text), text) == expected
+
+
+def test_sentences_without_blanks_and_lines():
     assert texts_of(split_sentences("他不来。她来。"), "他不来。她来。") == ["他不来。", "她来。"]
-    lines = texts_of(split_sentences("Fever: no\nCough: yes\n", lines=True), "Fever: no\nCough: yes\n")
-    assert lines == ["Fever: no", "Cough: yes"]
+    text = "Fever: no\nCough: yes\n"
+    assert texts_of(split_sentences(text, lines=True), text) == ["Fever: no", "Cough: yes"]
 
 
 @pytest.mark.parametrize(
@@ -83,12 +138,10 @@ def test_words(text, words):
 @given(st.text())
 def test_words_and_sentences_cover_all_but_white_space(text):
     for offsets in (split_words(text), split_sentences(text), split_sentences(text, lines=True)):
-        end = 0
-        for start, stop in offsets:
-            assert start < stop
-            assert not text[end:start].strip()
-            end = stop
-        assert not text[end:].strip()
+        ends = [0, *(end for _, end in offsets)]
+        starts = [*(start for start, _ in offsets), len(text)]
+        assert all(start < end for start, end in offsets)
+        assert not any(text[end:start].strip() or start < end for end, start in zip(ends, starts, strict=True))
 
 
 # --- cues
@@ -126,41 +179,51 @@ def test_affixes(marked):
     assert word[start:end] == affix
 
 
-def test_names_of_labels():
-    assert CUE_LABELS[3:] == ("speculation:affix", "speculation:single", "speculation:multi")
-
-
 # --- the pipeline
 
 
-def notation(text, found):
-    """Return the text with [cues] and {scopes} of one finding."""
-    marks = []
-    for spans, (opening, closing) in ((found["cue"], "[]"), (found["scope"], "{}")):
-        assert all(text[span["start"] : span["end"]] == span["text"] for span in spans)
-        marks += [(span["start"], True, opening) for span in spans] + [(span["end"], False, closing) for span in spans]
-    for place, _, mark in sorted(marks, reverse=True):
-        text = text[:place] + mark + text[place:]
-    return text
+def written(text, found):
+    """Return the sentence of a finding with its [cues] and {scopes}, and what kind of cue it is."""
+    marks, (begin, stop) = [], found["sentence"].values()
+    for name, (opening, closing) in (("cue", "[]"), ("scope", "{}")):  # a cue at the border of a scope is inside
+        for span in found[name]:
+            assert text[span["start"] : span["end"]] == span["text"]
+            marks += [(span["start"], True, name == "cue", opening), (span["end"], False, name == "scope", closing)]
+    sentence = text[:stop]
+    for place, *_, mark in sorted(marks, reverse=True):
+        sentence = sentence[:place] + mark + sentence[place:]
+    return f"{found['kind']} {found['type']}: {sentence[begin:]}".replace("negation ", "")
 
 
 def found_in(text, *, model=MODEL, tokenizer=TOKENIZER, **settings):
-    return [(notation(text, one), one["kind"], one["type"]) for one in finder_of(model, tokenizer, **settings)(text)]
+    return [written(text, one) for one in finder_of(model, tokenizer, **settings)(text)]
 
 
-def test_cues_scopes_and_offsets():
-    first, second, third = "He neither spoke nor moved.", "That is impossible!", "She may not know, I say."
-    assert f"{first} {second}\n\n{third}" == TEXT
-    assert found_in(TEXT) == [
-        (f"He [neither] {{spoke [nor] moved.}} {second}\n\n{third}", "negation", "multi"),
-        (f"{first} That is [im]possible{{!}}\n\n{third}", "negation", "affix"),
-        (f"{first} {second}\n\nShe [may] {{not know, I say.}}", "speculation", "single"),
-        (f"{first} {second}\n\nShe may [not] {{know, I say.}}", "negation", "single"),
-    ]
-    for one in finder_of()(TEXT):
-        assert 0.5 < one["score"] <= 1
+FOUND = {
+    TEXT: [
+        "multi: He [neither] {spoke [nor] moved.}",
+        "affix: That is [im]possible{!}",
+        "speculation single: She [may] {not know, I say.}",
+        "single: She may [not] {know, I say.}",
+    ],
+    "He did [CUE] not go .": ["single: He did [CUE] [not] {go .}"],
+    "[CUE]never was he here": ["single: [CUE][never] {was he here}"],
+    "it may be [CUE] neither old [CUE] nor new .": ["multi: it may be [CUE] [neither] {old} [CUE] {[nor] new .}"],
+    "An [CUE:affix] unhappy man": ["affix: An [CUE:affix] [un]happy {man}"],
+    "It is old. He may [CUE] not go.": ["single: He may [CUE] [not] {go.}"],
+    "he left [CUE]": [],
+}
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.parametrize(("text", "expected"), FOUND.items(), ids=FOUND)
+def test_cues_and_scopes(text, expected, batch_size):
+    """Cues that are found, or that the text marks."""
+    found = finder_of()([text, TEXT], batch_size=batch_size)[0]
+    assert [written(text, one) for one in found] == expected
+    for one in found:
+        assert one["score"] == 1 if "[CUE" in text else 0.5 < one["score"] < 1
         assert 0.5 < one["scope_score"] <= 1
-    assert finder_of()(TEXT)[0]["sentence"] == {"start": 0, "end": 27}
 
 
 class AllButFirst(RuleModel):
@@ -175,8 +238,8 @@ class AllButFirst(RuleModel):
 
 
 def test_scopes_have_gaps_and_the_rest_of_an_affix_word():
-    found = found_in("He is unhappy , none", model=AllButFirst(TOKENIZER))
-    assert [one for one, *_ in found] == ["He {is} [un]{happy , none}", "He {is unhappy , [none]}"]
+    found = found_in("He is unhappy , none", model=AllButFirst.of(TOKENIZER))
+    assert found == ["affix: He {is} [un]{happy , none}", "single: He {is unhappy , [none]}"]
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
@@ -186,7 +249,7 @@ def test_batches_change_nothing(padding_side, batch_size):
     alone = [finder_of()(text) for text in texts]
     assert [len(found) for found in alone] == [4, 0, 4, 0, 1, 0]
     tokenizer = tokenizer_of_words(padding_side)
-    model = RuleModel(tokenizer)
+    model = RuleModel.of(tokenizer)
     finder, rows = finder_of(model, tokenizer), Dataset.from_dict({"text": texts})
     for some in (texts, tuple(texts), iter(texts), map(str, texts), rows["text"], KeyDataset(rows, "text")):
         assert list(finder(some, batch_size=batch_size)) == alone
@@ -201,109 +264,44 @@ def test_ten_thousand_texts_are_read_one_by_one():
     assert len(read) < 20
 
 
-MARKED = {
-    "He did [CUE] not go .": [("not", "single", "go .")],
-    "[CUE]never was he here": [("never", "single", "was he here")],
-    "it may be [CUE] neither old [CUE] nor new .": [("neither nor", "multi", "old nor new .")],
-    "An [CUE:affix] unhappy man": [("un", "affix", "man")],
-    "It is old. He may [CUE] not go.": [("not", "single", "go.")],
-    "he left [CUE]": [],
-}
-
-
-@pytest.mark.parametrize(("text", "expected"), MARKED.items(), ids=MARKED)
-@pytest.mark.parametrize("batch_size", [1, 3])
-def test_the_scope_of_a_marked_cue(text, expected, batch_size):
-    def written(spans):
-        assert all(text[span["start"] : span["end"]] == span["text"] for span in spans)
-        return " ".join(span["text"] for span in spans).replace("[CUE] ", "")
-
-    found = finder_of()([text, TEXT], batch_size=batch_size)[0]
-    assert [(written(one["cue"]), one["type"], written(one["scope"])) for one in found] == expected
-    assert all(one["kind"] == "negation" and one["score"] == 1 for one in found)
-
-
 def test_a_long_sentence_is_cut_after_punctuation():
-    tokenizer = tokenizer_of_words()
-    model = RuleModel(tokenizer, positions=20)
+    model = RuleModel.of(TOKENIZER, positions=20)
     text = "one two three four , five six not seven , eight nine ten eleven twelve not last ."
-    pieces = NegationFinder(model, tokenizer).pieces(text.split())
+    pieces = NegationFinder(model, TOKENIZER).pieces(text.split())
     assert [len(piece) for piece in pieces] == [10, 8]
     assert all(len(piece) <= 20 - 2 - MARKER_ROOM for piece in pieces)
-    assert [one for one, *_ in found_in(text, model=model, tokenizer=tokenizer)] == [
-        text.replace("not seven ,", "[not] {seven ,}"),
-        text.replace("not last .", "[not] {last .}"),
+    assert found_in(text, model=model) == [
+        f"single: {text.replace('not seven ,', '[not] {seven ,}')}",
+        f"single: {text.replace('not last .', '[not] {last .}')}",
     ]
-    assert finder_of(model, tokenizer)(text)[1]["sentence"] == {"start": 0, "end": len(text)}
 
 
 def test_lines_are_sentences_if_it_is_asked_for():
     text = "Fever: no\nCough: yes"
-    assert found_in(text)[0][0] == "Fever: [no]\n{Cough: yes}"
-    assert found_in(text, split_lines=True)[0][0] == "Fever: [no]\nCough: yes"
+    assert found_in(text) == ["single: Fever: [no]\n{Cough: yes}"]
+    assert found_in(text, split_lines=True) == ["single: Fever: [no]"]
 
 
-def labeled(*names):
-    config = BertConfig(vocab_size=8, hidden_size=4, num_attention_heads=1, id2label=dict(enumerate(names)))
-    return BertForTokenClassification(config)
+REFUSED = {
+    "none": (lambda: finder_of()(None), ValueError, "None"),
+    "number": (lambda: finder_of()([3]), ValueError, "3.* text"),
+    "dict": (lambda: finder_of()({"text": "a"}), ValueError, "list of texts"),
+    "setting": (lambda: finder_of()("No.", split_words=True), TypeError, "split_words"),
+    "other labels": (lambda: finder_of(labeled(BertForTokenClassification, "O", "B")), ValueError, "labels are O, B"),
+    "no labels of cues": (
+        lambda: finder_of(labeled(BertForTokenClassification, *SCOPE_LABELS))("No."),
+        ValueError,
+        r"no cues.*\[CUE\]",
+    ),
+    "other tokenizer": (
+        lambda: finder_of(MODEL, AutoTokenizer.from_pretrained(tiny_backbone())),
+        ValueError,
+        "cue markers",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("run", "error", "message"),
-    [
-        (lambda: finder_of()(None), ValueError, "None"),
-        (lambda: finder_of()([3]), ValueError, "3.* text"),
-        (lambda: finder_of()({"text": "a"}), ValueError, "list of texts"),
-        (lambda: finder_of()("No.", split_words=True), TypeError, "split_words"),
-        (lambda: finder_of(labeled("O", "B")), ValueError, "labels are O, B"),
-        (lambda: finder_of(labeled(*SCOPE_LABELS))("He did not go."), ValueError, r"no cues.*\[CUE\]"),
-        (lambda: finder_of(MODEL, AutoTokenizer.from_pretrained(tiny_backbone())), ValueError, "cue markers"),
-    ],
-    ids=["none", "number", "dict", "setting", "other labels", "no labels of cues", "other tokenizer"],
-)
+@pytest.mark.parametrize(("run", "error", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_searched_is_refused(run, error, message):
     with pytest.raises(error, match=message):
         run()
-
-
-IN_ANOTHER_PROCESS = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-from transformers import pipeline
-for folder, text in zip(sys.argv[3:], [sys.argv[2]] * 4):
-    finder = pipeline("negation", model=folder, trust_remote_code=True, device="cpu")
-    print("found:", json.dumps(finder([text, "", "No."], batch_size=2)))
-assert "hf_localattn" not in sys.modules
-"""
-
-
-@one_or_every_family
-def test_a_model_finds_negations_with_and_without_the_package(names, tmp_path, monkeypatch):
-    install_pipeline(tmp_path / "site", "en_tiny_for_negation", str(tiny_parser()))
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    labels = dict(enumerate([*SCOPE_LABELS, *CUE_LABELS[:3]]))
-    expected = {}
-    for name in names:
-        family, folder = FAMILIES[name], tmp_path / name
-        model = family.heads["token-classification"].from_backbone(tiny_backbone(), id2label=labels)
-        settings = {"parser": "en_tiny_for_negation"} if name == "sla-bert" else {}
-        tokenizer = family.adapt_tokenizer(AutoTokenizer.from_pretrained(tiny_backbone()), model, **settings)
-        add_cue_marker(tokenizer, model)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        assert "negation" in json.loads((folder / "config.json").read_text())["custom_pipelines"]
-        assert verify_checkpoint(folder).is_equal
-        expected[folder] = finder_of(str(folder), None)([TEXT, "", "No."], batch_size=2)
-    done = run_fresh(IN_ANOTHER_PROCESS, tmp_path, tmp_path / "site", TEXT, *expected)
-    found = [json.loads(line.removeprefix("found: ")) for line in done.stdout.splitlines() if line.startswith("found")]
-    assert len(found) == len(names), done.stderr
-    cues = lambda texts: [[negation["cue"] for negation in text] for text in texts]  # noqa: E731
-    assert list(map(cues, found)) == list(map(cues, expected.values()))
-    assert any(text for one in found for text in one)
-
-
-def test_other_token_classifiers_do_not_name_the_pipeline(tmp_path):
-    model = FAMILIES["cool"].heads["token-classification"].from_backbone(tiny_backbone(), num_labels=3)
-    model.save_pretrained(tmp_path)
-    assert "custom_pipelines" not in json.loads((tmp_path / "config.json").read_text())
-    assert AutoModelForTokenClassification.from_pretrained(tmp_path).config.num_labels == 3

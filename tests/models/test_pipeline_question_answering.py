@@ -1,27 +1,11 @@
-"""The pipeline "question-answering": what it takes, gives and refuses, and that it travels with every checkpoint."""
-
-import json
+"""The pipeline "question-answering": what it takes, gives and refuses. That it travels is in test_pipelines.py."""
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForQuestionAnswering,
-    AutoTokenizer,
-    BertForTokenClassification,
-    BertModel,
-    Trainer,
-    TrainingArguments,
-    pipeline,
-)
+from transformers import BertForTokenClassification, BertModel, pipeline
 
-from hf_localattn.cli import main
-from hf_localattn.hub.verify import verify_checkpoint
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
-from hf_localattn.registry import FAMILIES
-from hf_localattn.resources import tiny_backbone, tiny_parser
-from tests.fresh_process import run_fresh
-from tests.models.tiny import one_or_every_family
-from tests.parsers import install_pipeline
+from tests.models.test_pipelines import Rows, same
 from tests.qa_helpers import byte_pieces, question, tiny_bert, word_pieces
 
 TOKENIZER = word_pieces()
@@ -38,17 +22,6 @@ def reader_of(model=MODEL, tokenizer=TOKENIZER, **settings):
 
 
 READER = reader_of()
-
-
-def same(answers, others):
-    """Compare answers, whose scores may differ by rounding."""
-    answers, others = ([one] if isinstance(one, dict) else one for one in (answers, others))
-    for one, other in zip(answers, others, strict=True):
-        if isinstance(one, list) or isinstance(other, list):
-            same(one, other)
-            continue
-        assert {**one, "score": 0} == {**other, "score": 0}
-        assert one["score"] == pytest.approx(other["score"], abs=1e-6)
 
 
 # --- inputs
@@ -83,29 +56,19 @@ def test_one_context_serves_several_questions():
     assert READER([]) == []
 
 
-class Rows(torch.utils.data.Dataset):
-    def __len__(self):
-        return 3
-
-    def __getitem__(self, number):
-        return [question(0), question(1), question(2)][number]
-
-
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_iterators_are_read_as_slowly_as_their_answers(batch_size):
     read = []
-
-    def questions():
-        for number in range(10_000):
-            read.append(number)
-            yield {"question": WHO if number % 2 else WHERE, "context": CONTEXT}
-
-    for given in (questions(), map(dict, questions())):
+    questions = ({"question": read.append(n) or WHO, "context": CONTEXT} for n in range(10_000))
+    for given in (questions, map(dict, questions)):
         read.clear()
         answers = iter(READER(given, batch_size=batch_size))
         assert all(next(answers)["answer"] for _ in range(6))
         assert len(read) <= 6 + 2 * batch_size
-    same(list(READER(Rows(), batch_size=batch_size)), [READER(WHERE, CONTEXT)] * 3)
+    same(
+        list(READER(Rows([question(0), question(1), question(2)]), batch_size=batch_size)),
+        [READER(WHERE, CONTEXT)] * 3,
+    )
 
 
 REFUSED = [
@@ -132,7 +95,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("inputs", "named", "message"), REFUSED)
+@pytest.mark.parametrize(("inputs", "named", "message"), REFUSED, ids=[row[-1] for row in REFUSED])
 def test_what_is_no_question_is_refused(inputs, named, message):
     with pytest.raises(ValueError, match=message):
         list(READER(*inputs, **named))
@@ -279,112 +242,3 @@ def test_defaults_can_be_set_once():
 def test_a_question_without_a_letter_and_half_precision(asked):
     assert READER(asked, CONTEXT)["answer"]
     assert reader_of(tiny_bert(TOKENIZER).bfloat16())(asked, CONTEXT)["answer"] in CONTEXT
-
-
-# --- checkpoints
-
-OURS = {
-    "question-answering": {
-        "impl": "pipeline_question_answering.QuestionAnsweringPipeline",
-        "pt": ["AutoModelForQuestionAnswering"],
-    }
-}
-PASSAGE = "The smith Greta keeps two goats. Anton is the shepherd. " * 20
-ASKED = {"question": ["Who is the smith?", "Who keeps goats?", "?"], "context": [PASSAGE, PASSAGE[:56], PASSAGE]}
-SETTINGS = {"max_seq_len": 64, "doc_stride": 16, "top_k": 3, "batch_size": 4, "handle_impossible_answer": True}
-
-
-def named_pipelines(folder):
-    return json.loads((folder / "config.json").read_text()).get("custom_pipelines")
-
-
-def test_any_stock_reader_answers(tmp_path):
-    for part in (MODEL, TOKENIZER):
-        part.save_pretrained(tmp_path)
-    reader = pipeline("question-answering", model=str(tmp_path), device="cpu")
-    assert type(reader) is QuestionAnsweringPipeline
-    same(reader(**ONE), READER(WHO, CONTEXT))
-    reader.save_pretrained(tmp_path / "again")
-    assert named_pipelines(tmp_path / "again") is None
-
-
-@pytest.fixture
-def site(tmp_path, monkeypatch):
-    """A folder on `sys.path` with a parser for SLA."""
-    install_pipeline(tmp_path / "site", "en_tiny_for_answers", str(tiny_parser()))
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    return tmp_path / "site"
-
-
-def save(name, folder, task="question-answering"):
-    torch.manual_seed(3)
-    family = FAMILIES[name]
-    model = family.heads[task].from_backbone(tiny_backbone())
-    settings = {"parser": "en_tiny_for_answers"} if name == "sla-bert" else {}
-    tokenizer = family.adapt_tokenizer(AutoTokenizer.from_pretrained(tiny_backbone()), model, **settings)
-    for part in (model, tokenizer):
-        part.save_pretrained(folder)
-    return model, tokenizer
-
-
-FRESH = """
-import json, sys
-sys.modules["hf_localattn"] = None  # importing it is an error from here on
-site, folders, asked, settings = sys.argv[1], *map(json.loads, sys.argv[2:])
-sys.path.insert(0, site)
-from transformers import pipeline
-
-for folder in folders:
-    reader = pipeline("question-answering", model=folder, trust_remote_code=True, device="cpu")
-    assert type(reader).__module__.startswith("transformers_modules"), type(reader).__module__
-    reader.model.save_pretrained(folder + "-again")
-    reader.tokenizer.save_pretrained(folder + "-again")
-    again = pipeline("question-answering", model=folder + "-again", trust_remote_code=True, device="cpu")
-    answers = reader(**asked, **settings)
-    assert again(**asked, **settings) == answers
-    inferred = pipeline(model=folder, trust_remote_code=True, device="cpu")
-    assert type(inferred) is type(reader)
-    print(json.dumps(answers))
-"""
-
-
-@one_or_every_family
-def test_a_reader_answers_with_and_without_the_package(names, site, tmp_path):
-    expected = []
-    for name in names:
-        folder = tmp_path / name
-        model, tokenizer = save(name, folder)
-        reader = pipeline("question-answering", model=str(folder), device="cpu")  # its code is here: no trust needed
-        assert type(reader) is QuestionAnsweringPipeline
-        answers = reader(**ASKED, **SETTINGS)
-        same(reader_of(model, tokenizer)(**ASKED, **{**SETTINGS, "batch_size": 1}), answers)
-        assert named_pipelines(folder) == OURS
-        expected.append(answers)
-    folders = json.dumps([str(tmp_path / name) for name in names])
-    done = run_fresh(FRESH, tmp_path, site, folders, json.dumps(ASKED), json.dumps(SETTINGS))
-    assert done.returncode == 0, done.stderr
-    for name, line, answers in zip(names, done.stdout.splitlines(), expected, strict=True):
-        same(json.loads(line), answers)
-        assert named_pipelines(tmp_path / f"{name}-again") == OURS
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_heads_without_answers_do_not_name_the_pipeline(name, site, tmp_path):
-    for task in FAMILIES[name].heads.keys() - {"question-answering", "text2text-generation"}:
-        save(name, tmp_path / task, task)
-        assert "question-answering" not in (named_pipelines(tmp_path / task) or {})
-
-
-def test_a_reader_names_it_however_it_was_made(tmp_path):
-    model, _ = save("cool", tmp_path / "reader")
-    heads = FAMILIES["cool"].heads
-    heads["token-classification"].from_pretrained(tmp_path / "reader").save_pretrained(tmp_path / "labels")
-    assert named_pipelines(tmp_path / "labels") is None
-    heads["question-answering"].from_pretrained(tmp_path / "labels").save_pretrained(tmp_path / "back")
-    Trainer(model, TrainingArguments(str(tmp_path / "trained"), report_to="none")).save_model()
-    assert main(["init", "cool", "tiny", str(tmp_path / "made")]) == 0
-    assert named_pipelines(tmp_path / "made") is None  # it has no head yet
-    AutoModelForQuestionAnswering.from_pretrained(tmp_path / "made").save_pretrained(tmp_path / "given a head")
-    for folder in ("back", "trained", "given a head"):
-        assert named_pipelines(tmp_path / folder) == OURS
-        assert verify_checkpoint(tmp_path / folder).is_equal

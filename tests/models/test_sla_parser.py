@@ -1,4 +1,4 @@
-"""Parsing with spaCy: words, heads, components, errors; and that a checkpoint cannot choose code as its parser."""
+"""Loading spaCy pipelines: components, errors, versions; and that a checkpoint cannot choose code as its parser."""
 
 import json
 import sys
@@ -14,8 +14,7 @@ from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import ParseCache, load_pipeline, parse
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
-from tests.parsers import install_distribution, install_pipeline, tiny_parser
-from tests.tiny_parser import SENTENCES
+from tests.tiny_parser import install_distribution, install_pipeline, tiny_parser
 
 CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 
@@ -23,28 +22,6 @@ CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 @pytest.fixture(autouse=True)
 def _nothing_parsed(monkeypatch):
     monkeypatch.setattr(sla_parser, "_cache", ParseCache())
-
-
-def split(text, words):
-    return [text[start:end] for start, end in zip(words.starts, words.ends, strict=True)]
-
-
-@pytest.mark.parametrize("language", SENTENCES)
-def test_parses_what_the_parser_has_learnt(language):
-    """Texts and lists of words get the same heads, but only texts have offsets."""
-    for sentence, heads in SENTENCES[language]:
-        (given,) = parse([tuple(sentence.split())], tiny_parser(language))
-        assert (given.number, list(given.heads), given.starts) == (len(heads), heads, None)
-        (text,) = parse([sentence], tiny_parser(language), "whitespace")
-        assert (list(text.heads), split(sentence, text)) == (heads, sentence.split())
-
-
-def test_white_space_is_no_word():
-    """spaCy has tokens of white space, which have heads and dependents."""
-    for text in (CAT, f" {CAT}", f"{CAT}\n\n", "The  cat \n sleeps."):
-        (parsed,) = parse([text], tiny_parser())
-        assert split(text, parsed) == ["The", "cat", "sleeps", "."]
-        assert len(parsed.heads) == 4
 
 
 def test_what_hangs_on_white_space_hangs_on_its_head():
@@ -62,8 +39,8 @@ def test_the_cache_forgets_the_oldest_parses(monkeypatch):
     assert (list(cache), cache.size) == (["b", "c", "d"], 9)
     cache.put("long", Words(30))
     assert (list(cache), cache.size) == ([], 0)
+    monkeypatch.setattr(sla_parser, "_cache", cache)
     monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", 3)
-    monkeypatch.setattr(sla_parser, "_cache", ParseCache())
     assert parse([CAT, DOG], tiny_parser()) == expected, "texts larger than the cache"
 
 
@@ -86,17 +63,15 @@ def test_only_what_the_parser_needs_is_kept(tmp_path):
 @pytest.mark.parametrize(("reads", "kept"), [("TAG", ["tok2vec", "tagger", "parser"]), ("SHAPE", ["parser"])])
 def test_a_parser_with_an_embedding_of_its_own_keeps_what_that_reads(tmp_path, reads, kept):
     pipeline = spacy.load(tiny_parser())
-    embed = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM", reads], "rows": [9, 9]}
-    encode = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 8, "depth": 1, "window_size": 1}
+    embed = {"width": 8, "attrs": ["NORM", reads], "rows": [9, 9], "include_static_vectors": False}
+    encode = {"width": 8, "depth": 1, "window_size": 1, "maxout_pieces": 2}
     tok2vec = {
         "@architectures": "spacy.Tok2Vec.v2",
-        "embed": {**embed, "include_static_vectors": False},
-        "encode": {**encode, "maxout_pieces": 2},
+        "embed": {"@architectures": "spacy.MultiHashEmbed.v2", **embed},
+        "encode": {"@architectures": "spacy.MaxoutWindowEncoder.v2", **encode},
     }
-    model = {"@architectures": "spacy.TransitionBasedParser.v2", "state_type": "parser", "extra_state_tokens": False}
     pipeline.remove_pipe("parser")
-    sizes = {"hidden_width": 8, "maxout_pieces": 1, "use_upper": True}
-    parser = pipeline.add_pipe("parser", config={"model": {**model, **sizes, "tok2vec": tok2vec}}, after="tagger")
+    parser = pipeline.add_pipe("parser", config={"model": {"tok2vec": tok2vec}}, after="tagger")
     parser.add_label("dep")
     parser.model.initialize()
     assert load_pipeline(saved(pipeline, tmp_path / "own")).pipe_names == kept
@@ -105,24 +80,37 @@ def test_a_parser_with_an_embedding_of_its_own_keeps_what_that_reads(tmp_path, r
 # --- what cannot be parsed
 
 
-def test_what_is_missing_is_named(monkeypatch, tmp_path):
-    with pytest.raises(OSError, match="python -m spacy download xx_not_there"):
-        parse([CAT], "xx_not_there")
-    blank = spacy.blank("en")
-    blank.add_pipe("sentencizer")
-    with pytest.raises(ValueError, match=r"no dependency parser .*sentencizer"):
-        parse([CAT], saved(blank, tmp_path / "blank"))
-    monkeypatch.setattr(sla_parser, "_pipelines", {})
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ImportError, match="pip install spacy"):
-        parse([CAT], tiny_parser())
+def blank(folder):
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("sentencizer")
+    return saved(pipeline, folder / "blank")
 
 
-def test_a_pipeline_that_changes_the_text(monkeypatch):
+def without_spacy(patched):
+    patched.setattr(sla_parser, "_pipelines", {})
+    patched.setitem(sys.modules, "spacy", None)
+    return tiny_parser()
+
+
+def changing(patched):
+    """A pipeline that changes the text."""
     pipeline = load_pipeline(tiny_parser())
-    monkeypatch.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
-    with pytest.raises(ValueError, match="words='whitespace'"):
-        parse([CAT], tiny_parser())
+    patched.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
+    return tiny_parser()
+
+
+MISSING = {
+    "not installed": (lambda folder, patched: "xx_not_there", OSError, "spacy download xx_not_there"),
+    "no parser": (lambda folder, patched: blank(folder), ValueError, "no dependency parser .*sentencizer"),
+    "no spaCy": (lambda folder, patched: without_spacy(patched), ImportError, "pip install spacy"),
+    "another text": (lambda folder, patched: changing(patched), ValueError, "words='whitespace'"),
+}
+
+
+@pytest.mark.parametrize(("make", "error", "message"), MISSING.values(), ids=MISSING)
+def test_what_is_missing_is_named(make, error, message, monkeypatch, tmp_path):
+    with pytest.raises(error, match=message):
+        parse([CAT], make(tmp_path, monkeypatch))
 
 
 # --- trust
@@ -156,11 +144,9 @@ def checkpoint(made, tmp_path):
 
 def change(folder, **settings):
     path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-
-
-def saved_version(folder):
-    return json.loads((folder / "tokenizer_config.json").read_text())["parser_version"]
+    content = json.loads(path.read_text()) | settings
+    path.write_text(json.dumps(content))
+    return content
 
 
 NO_NAME = ["PATH", "./here", "../x", "blank:en", "en core", "a.b", "C:\\x", "~/parser", "a\nb", ""]
@@ -227,24 +213,25 @@ def test_code_of_the_checkpoint_may_load_its_folder(made, tmp_path):
 
 
 def test_the_version_is_saved_and_compared(checkpoint, site, tmp_path, caplog):
+    def saved_version(tokenizer):
+        tokenizer.save_pretrained(tmp_path / "saved")
+        return change(tmp_path / "saved")["parser_version"]
+
     install_pipeline(site, "en_tiny_versioned", tiny_parser(), version="2.1")
     stock = AutoTokenizer.from_pretrained(tiny_backbone())
-    SlaBertTokenizer.from_backbone(stock, parser="en_tiny_versioned").save_pretrained(tmp_path / "first")
-    assert saved_version(tmp_path / "first") == "2.1"
-    SlaBertTokenizer.from_pretrained(tmp_path / "first")
+    assert saved_version(SlaBertTokenizer.from_backbone(stock, parser="en_tiny_versioned")) == "2.1"
+    SlaBertTokenizer.from_pretrained(tmp_path / "saved")
     assert not caplog.records
 
     install_pipeline(site, "en_tiny_versioned", tiny_parser(), version="2.2")
-    again = SlaBertTokenizer.from_pretrained(tmp_path / "first")
+    again = SlaBertTokenizer.from_pretrained(tmp_path / "saved")
     assert "version 2.1 of the parser 'en_tiny_versioned', but version 2.2" in caplog.text
-    again.save_pretrained(tmp_path / "second")
-    assert saved_version(tmp_path / "second") == "2.2"
 
     caplog.clear()
-    other = SlaBertTokenizer.from_pretrained(tmp_path / "first", parser=tiny_parser())
+    other = SlaBertTokenizer.from_pretrained(tmp_path / "saved", parser=tiny_parser())
     assert other.parser_version == "0.0.0"  # of the folder's meta.json
     assert SlaBertTokenizer.from_backbone(again, parser=None).parser_version is None
     assert not caplog.records
-    absent = SlaBertTokenizer.from_pretrained(checkpoint(parser="en_not_here", parser_version="3.8.0"))
-    absent.save_pretrained(tmp_path / "absent")
-    assert saved_version(tmp_path / "absent") == "3.8.0"
+    assert saved_version(again) == "2.2"
+    absent = checkpoint(parser="en_not_here", parser_version="3.8.0")
+    assert saved_version(SlaBertTokenizer.from_pretrained(absent)) == "3.8.0"

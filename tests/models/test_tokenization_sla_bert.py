@@ -10,12 +10,10 @@ from datasets import Dataset
 from hf_localattn.installed.parse_store import VARIABLE
 from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_masks import without_open_keys
-from hf_localattn.models.sla_parser import load_pipeline
 from tests.models.test_sla_masks import syntax_mask
-from tests.models.test_tokenizers import CAT, DOG, TOWN
-from tests.models.tokenizers import rows, wrap
-from tests.parsers import tiny_parser
+from tests.models.test_tokenizers import CAT, DOG, TOWN, rows, wrap
 from tests.reference import sla as reference
+from tests.tiny_parser import SENTENCES, tiny_parser
 
 KEYS = ("word_index", "dep_heads")
 SPLIT = {"is_split_into_words": True}
@@ -38,7 +36,7 @@ def _nothing_parsed():
 @pytest.fixture
 def parsed(monkeypatch):
     """Record the texts that the tiny pipeline parses, one list per call of `pipe`."""
-    pipeline, calls = load_pipeline(tiny_parser()), []
+    pipeline, calls = sla_parser.load_pipeline(tiny_parser()), []
     pipe = pipeline.pipe
 
     def counting(texts):
@@ -57,111 +55,73 @@ def words(encoded, *texts):
         if word != -1:
             begin, end = encoding.offsets[place]
             written[word] = written.get(word, "") + texts[segment][begin:end].strip()
-    assert list(written) == sorted(written)
+    assert list(written) == list(range(len(written)))
     heads = {word: written[word_index[head]] for word, head in zip(word_index, dep_heads, strict=True) if word != -1}
     return " ".join(f"{written[word]}>{heads[word]}" for word in written)
 
 
-def check(word_index, dep_heads, encoding):
+def check(encoded, row=0):
     """Check properties of every sequence; return the number of words."""
+    word_index, dep_heads, sequence_ids = *(rows(encoded, key)[row] for key in KEYS), encoded.sequence_ids(row)
     assert reference.is_structure(word_index, dep_heads)
-    for word, head, segment in zip(word_index, dep_heads, encoding.sequence_ids, strict=True):
+    for word, head, segment in zip(word_index, dep_heads, sequence_ids, strict=True):
         assert (word == -1) == (head == -1)
         assert word == -1 or segment is not None
     # No token between the words of a text may look like the border of two segments.
     for segment in (0, 1):
-        inside = [word for word, of in zip(word_index, encoding.sequence_ids, strict=True) if of == segment]
+        inside = [word for word, of in zip(word_index, sequence_ids, strict=True) if of == segment]
         trimmed = " ".join(map(str, inside)).removeprefix("-1 ").removesuffix(" -1").split()
         assert "-1" not in trimmed or set(inside) == {-1}
     return len(set(word_index) - {-1})
 
 
-PARSED = {"The cat sleeps.": "The>cat cat>sleeps sleeps>sleeps .>sleeps"}
+# --- texts
+
+LEARNED = [(language, *sentence) for language, sentences in SENTENCES.items() for sentence in sentences]
+CAT_TREE = "The>cat cat>sleeps sleeps>sleeps .>sleeps"
+TREES = [
+    *((text, "parser", CAT_TREE) for text in (CAT, f" {CAT}", f"{CAT}\n\n")),
+    ("The  cat \n sleeps.", "parser", "The cat sleeps ."),
+    ("The cat sleeps .", "whitespace", CAT_TREE),
+    ("She isn't  here.", "parser", "She>is is>is n't>is here>is .>is"),
+    ("She isn't  here.", "whitespace", "She isn't here."),
+]
 
 
-def test_words_and_heads_are_the_parsers(tokenizer):
-    text = f"{CAT} {TOWN}"
-    assert words(tokenizer(CAT), CAT) == PARSED[CAT]
-    assert words(tokenizer(text), text) == f"{PARSED[CAT]} {words(tokenizer(TOWN), TOWN)}", "two sentences, two trees"
-    encoded = tokenizer(CAT, TOWN)  # the second text counts on
-    assert words(encoded, CAT, TOWN) == words(tokenizer(text), text)
-    assert set(encoded["word_index"]) == set(range(-1, 4 + 7))
-    by_hand, pieces = sla()(CAT), len(sla().tokenize("sleeps"))
-    assert by_hand["word_index"] == [-1, 0, 1, *[2] * pieces, 3, -1]
-    assert by_hand["dep_heads"] == [-1, 2, 3, *[3] * pieces, 3, -1]
-    zh = sla(parser=tiny_parser("zh"))
-    assert words(zh("我看书。"), "我看书。") == "我>看 看>看 书>看 。>看"
+@pytest.mark.parametrize(("language", "sentence", "heads"), LEARNED, ids=[one[1] for one in LEARNED])
+def test_parses_what_the_parser_has_learned(language, sentence, heads):
+    """In a text and in a list of words."""
+    tokenizer, given = sla(parser=tiny_parser(language), words="whitespace"), sentence.split()
+    tree = " ".join(f"{word}>{given[head]}" for word, head in zip(given, heads, strict=True))
+    assert words(tokenizer(sentence), sentence) == tree
+    expected = sla(parser=None)(given, heads=heads, **SPLIT)["dep_heads"]
+    assert tokenizer(given, **SPLIT)["dep_heads"] == expected
 
 
-def test_words_of_the_parser_and_of_white_space(tokenizer):
-    text, spaced = "She isn't  here.", "The cat sleeps ."
-    by_space = sla(tokenizer, words="whitespace")
-    assert [one.split(">")[0] for one in words(tokenizer(text), text).split()] == ["She", "is", "n't", "here", "."]
-    assert [one.split(">")[0] for one in words(by_space(text), text).split()] == ["She", "isn't", "here."]
-    assert words(by_space(spaced), spaced) == words(tokenizer(spaced), spaced)
+@pytest.mark.parametrize(("text", "setting", "tree"), TREES, ids=lambda value: repr(value[:30]))
+def test_words_are_the_parsers_or_those_of_white_space(tokenizer, text, setting, tree):
+    found = words(sla(tokenizer, words=setting)(text), text)
+    assert found == tree or [one.split(">")[0] for one in found.split()] == tree.split()
 
 
-@pytest.mark.parametrize("setting", ["parser", "whitespace"])
-def test_given_words_stay(tokenizer, setting):
-    tokenizer = sla(tokenizer, words=setting)
-    given = [["The", "cat", "sleeps", "."], ["isn't", "", "New York", "it"]]
-    encoded = tokenizer(given, **SPLIT)
-    for row in range(2):
-        assert encoded["word_index"][row] == [-1 if word is None else word for word in encoded.word_ids(row)]
-        check(*(encoded[key][row] for key in KEYS), encoded.encodings[row])
-    word_ids, heads = encoded.word_ids(0), [1, 2, 2, 2]
-    assert encoded["dep_heads"][0] == [-1 if word is None else word_ids.index(heads[word]) for word in word_ids]
-    pair = tokenizer(*given, **SPLIT)
-    assert [value for value in pair["word_index"] if value != -1][-1] == 4 + 3
-    assert tokenizer([tuple(given)], **SPLIT)["dep_heads"][0] == pair["dep_heads"]
+def test_languages_without_blanks():
+    text = "我看书。"
+    assert words(sla(parser=tiny_parser("zh"))(text), text) == "我>看 看>看 书>看 。>看"
 
 
-def test_given_words_of_white_space_are_not_parsed(tokenizer):
-    """They keep their indices, and the heads of the other words count them."""
-    encoded = tokenizer(["", "The", "cat", " ", "sleeps", "."], **SPLIT)
-    word_ids, heads = encoded.word_ids(), {1: 2, 2: 4, 3: 3, 4: 4, 5: 4}
-    assert encoded["word_index"] == [-1 if word is None else word for word in word_ids]
-    assert encoded["dep_heads"] == [-1 if word is None else word_ids.index(heads[word]) for word in word_ids]
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_a_word_whose_head_was_cut_off_becomes_a_root(side):
-    tokenizer = sla()
-    tokenizer.truncation_side = side
-    given = {**SPLIT, "truncation": True, "max_length": 4}
-    encoded = tokenizer(["a", "b", "c", "d"], heads=[3, 3, 0, 3], **given)
-    assert encoded["word_index"][1:-1] == ([0, 1] if side == "right" else [2, 3])
-    assert encoded["dep_heads"] == [-1, 1, 2, -1]
-    assert tokenizer(["a", "b", "c", "d"], heads=[1, 1, 3, 3], **given)["dep_heads"] == [-1, 2, 2, -1]
-
-
-def test_windows_share_one_parse(tokenizer, parsed):
-    text = f"{DOG} {TOWN} {CAT}"
-    whole = tokenizer(text)
-    options = {"truncation": True, "max_length": 11, "stride": 3, "return_overflowing_tokens": True}
-    windows = tokenizer([CAT, text], **options, padding="max_length")
-    assert [len(call) for call in parsed] == [1, 1]
-    assert windows["overflow_to_sample_mapping"].count(1) >= 3
-    ends = [end for _, end in whole.encodings[0].offsets]  # windows may begin with the blank before a token
-    heads_at = {end: both for end, *both in zip(ends, *(whole[key] for key in KEYS), strict=True) if both[0] >= 0}
-    for row, sample in enumerate(windows["overflow_to_sample_mapping"]):
-        word_index, dep_heads, encoding = windows["word_index"][row], windows["dep_heads"][row], windows.encodings[row]
-        check(word_index, dep_heads, encoding)
-        for place, (_, end) in enumerate(encoding.offsets if sample else []):
-            if word_index[place] != -1:
-                word, head = heads_at[end]
-                assert word_index[place] == word
-                expected = whole["word_index"][head]
-                assert word_index[dep_heads[place]] == (expected if expected in word_index else word)
+def test_positions_of_heads_and_sentences_that_follow(tokenizer):
+    text, pieces, encoded = f"{CAT} {TOWN}", len(sla().tokenize("sleeps")), sla()(CAT)
+    assert encoded["word_index"] == [-1, 0, 1, *[2] * pieces, 3, -1]
+    assert encoded["dep_heads"] == [-1, 2, 3, *[3] * pieces, 3, -1]
+    assert words(tokenizer(text), text) == f"{CAT_TREE} {words(tokenizer(TOWN), TOWN)}", "two sentences, two trees"
+    assert words(tokenizer(CAT, TOWN), CAT, TOWN) == words(tokenizer(text), text), "the second text counts on"
 
 
 def test_words_under_one_token_become_one():
     """spaCy's `can` and `not` are one token here; merging them leaves no gap in the indices."""
     tokenizer, text = sla(), "I cannot find my keys."
     assert "cannot" in tokenizer.get_vocab() or tokenizer.add_tokens(["cannot"])
-    encoded = tokenizer(text)
-    assert words(encoded, text) == "I>find cannot>find find>find my>keys keys>find .>find"
-    assert max(encoded["word_index"]) == 5
+    assert words(tokenizer(text), text) == "I>find cannot>find find>find my>keys keys>find .>find"
 
 
 def test_special_tokens_in_the_text_are_words(tokenizer):
@@ -188,23 +148,32 @@ ODD = {
 @pytest.mark.parametrize("setting", ["parser", "whitespace"])
 @pytest.mark.parametrize("text", ODD, ids=lambda text: ascii(text[:12]))
 def test_odd_texts(tokenizer, setting, text):
-    encoded = sla(tokenizer, words=setting)(text, verbose=False)
-    number = check(*(encoded[key] for key in KEYS), encoded.encodings[0])
+    number = check(sla(tokenizer, words=setting)(text, verbose=False))
     expected = len(text.split()) if setting == "whitespace" else ODD[text]
     assert expected is None or "\u200b" in text or number == expected
 
 
-def test_without_a_parser(tokenizer):
-    tokenizer = sla(tokenizer, parser=None)
-    assert tokenizer.model_input_names[-1] == "word_index"
-    encoded = tokenizer([CAT, DOG], padding=True)
-    assert "dep_heads" not in encoded
-    assert max(encoded["word_index"][0]) == 2
-    given = tokenizer(["a", "b c"], ["d"], **SPLIT)
-    places = zip(given.word_ids(), given.sequence_ids(), strict=True)
-    expected = [-1 if word is None else word + 2 * segment for word, segment in places]
-    assert given["word_index"] == expected
-    assert "dep_heads" not in given
+# --- words and heads that are given
+
+
+@pytest.mark.parametrize("setting", ["parser", "whitespace"])
+def test_given_words_stay(tokenizer, setting):
+    tokenizer = sla(tokenizer, words=setting)
+    given = [["The", "cat", "sleeps", "."], ["isn't", "", "New York", "it"]]
+    encoded, pair = tokenizer(given, **SPLIT), tokenizer(*given, **SPLIT)
+    for row in range(2):
+        assert encoded["word_index"][row] == [-1 if word is None else word for word in encoded.word_ids(row)]
+        check(encoded, row)
+    assert max(pair["word_index"]) == 4 + 3
+    assert tokenizer([tuple(given)], **SPLIT)["dep_heads"][0] == pair["dep_heads"]
+
+
+def test_given_words_of_white_space_are_not_parsed(tokenizer):
+    """They keep their indices, and the heads of the other words count them."""
+    given = ["", "The", "cat", " ", "sleeps", "."]
+    encoded = tokenizer(given, **SPLIT)
+    assert encoded["word_index"] == [-1 if word is None else word for word in encoded.word_ids()]
+    assert encoded["dep_heads"] == tokenizer(given, heads=[0, 2, 4, 3, 4, 4], **SPLIT)["dep_heads"]
 
 
 @pytest.mark.parametrize("with_parser", [True, False])
@@ -216,48 +185,107 @@ def test_ready_made_heads(tokenizer, parsed, with_parser):
     pair = tokenizer(*given, heads=first, heads_pair=second, **SPLIT)
     pairs = tokenizer([tuple(given)], heads=[first], heads_pair=[second], **SPLIT)
     assert parsed == []
+    word_ids = single.word_ids()
+    assert single["dep_heads"] == [-1 if word is None else word_ids.index(first[word]) for word in word_ids]
     assert batch["dep_heads"][0] == single["dep_heads"]
     assert pairs["dep_heads"][0] == pair["dep_heads"]
-    if with_parser:
-        assert tokenizer(given[0], **SPLIT)["dep_heads"] == single["dep_heads"]
     heads = [head for head, segment in zip(pair["dep_heads"], pair.sequence_ids(), strict=True) if segment == 1]
     assert set(heads) == {pair.sequence_ids().index(1)}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "text"),
-    [
-        ((["a", "b"],), {"heads": [0]}, "`heads` of row 0 .* 1 heads"),
-        (([["a"], ["b", "c"]],), {"heads": [[0], [2, 1]]}, r"`heads` of row 1, word 0 \('b'\)"),
-        (([["a"], ["b", "c"]],), {"heads": [[0], [1, 0]]}, "`heads` of row 1, word .* cycle"),
-        (([["a"], ["b", "c"]],), {"heads": [[0]]}, "`heads` has 1 lists"),
-        ((["a"], ["b"]), {"heads": [0]}, "`heads_pair` is missing"),
-        ((["a"], ["b"]), {"heads": [0], "heads_pair": [1]}, r"`heads_pair` of row 0, word 0 \('b'\)"),
-        ((["a"],), {"heads": [0], "heads_pair": [0]}, "second texts"),
-        ((CAT,), {"heads": [0], "is_split_into_words": False}, "is_split_into_words"),
-    ],
-)
-def test_wrong_heads_are_refused(arguments, options, text):
-    with pytest.raises(ValueError, match=text):
+ONE_EACH = ([["a"], ["b", "c"]],)
+REFUSED = {
+    "another number of heads": ((["a", "b"],), {"heads": [0]}, "`heads` of row 0 .* 1 heads"),
+    "no word": (ONE_EACH, {"heads": [[0], [2, 1]]}, r"`heads` of row 1, word 0 \('b'\)"),
+    "a cycle": (ONE_EACH, {"heads": [[0], [1, 0]]}, "`heads` of row 1, word .* cycle"),
+    "another number of rows": (ONE_EACH, {"heads": [[0]]}, "`heads` has 1 lists"),
+    "no second heads": ((["a"], ["b"]), {"heads": [0]}, "`heads_pair` is missing"),
+    "wrong second heads": (
+        (["a"], ["b"]),
+        {"heads": [0], "heads_pair": [1]},
+        r"`heads_pair` of row 0, word 0 \('b'\)",
+    ),
+    "no second text": ((["a"],), {"heads": [0], "heads_pair": [0]}, "`heads_pair`.*second texts"),
+    "a text": ((CAT,), {"heads": [0], "is_split_into_words": False}, "`heads`.*is_split_into_words"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "options", "message"), REFUSED.values(), ids=REFUSED)
+def test_wrong_heads_are_refused(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
         sla()(*arguments, **{**SPLIT, **options})
 
 
+def test_without_a_parser(tokenizer):
+    tokenizer = sla(tokenizer, parser=None)
+    assert tokenizer.model_input_names[-1] == "word_index"
+    encoded, given = tokenizer([CAT, DOG], padding=True), tokenizer(["a", "b c"], ["d"], **SPLIT)
+    assert max(encoded["word_index"][0]) == 2
+    places = zip(given.word_ids(), given.sequence_ids(), strict=True)
+    assert given["word_index"] == [-1 if word is None else word + 2 * segment for word, segment in places]
+    assert not {"dep_heads"} & {*encoded, *given}
+
+
+# --- windows and parses
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_word_whose_head_was_cut_off_becomes_a_root(side):
+    tokenizer = sla()
+    tokenizer.truncation_side = side
+    given = {**SPLIT, "truncation": True, "max_length": 4}
+    encoded = tokenizer(["a", "b", "c", "d"], heads=[3, 3, 0, 3], **given)
+    assert encoded["word_index"][1:-1] == ([0, 1] if side == "right" else [2, 3])
+    assert encoded["dep_heads"] == [-1, 1, 2, -1]
+    assert tokenizer(["a", "b", "c", "d"], heads=[1, 1, 3, 3], **given)["dep_heads"] == [-1, 2, 2, -1]
+
+
+def test_windows_share_one_parse(tokenizer, parsed):
+    text = f"{DOG} {TOWN} {CAT}"
+    whole = tokenizer(text)
+    options = {"truncation": True, "max_length": 11, "stride": 3, "return_overflowing_tokens": True}
+    windows = tokenizer([CAT, text], **options, padding="max_length")
+    assert [len(call) for call in parsed] == [1, 1]
+    assert windows["overflow_to_sample_mapping"].count(1) >= 3
+    ends = [end for _, end in whole.encodings[0].offsets]  # windows may begin with the blank before a token
+    heads_at = {end: both for end, *both in zip(ends, *(whole[key] for key in KEYS), strict=True) if both[0] >= 0}
+    for row, sample in enumerate(windows["overflow_to_sample_mapping"]):
+        word_index, dep_heads = (windows[key][row] for key in KEYS)
+        check(windows, row)
+        for place, (_, end) in enumerate(windows.encodings[row].offsets if sample else []):
+            if word_index[place] != -1:
+                word, head = heads_at[end]
+                assert word_index[place] == word
+                expected = whole["word_index"][head]
+                assert word_index[dep_heads[place]] == (expected if expected in word_index else word)
+
+
 def test_parses_what_is_new_in_one_go_and_nothing_for_ids_alone(tokenizer, parsed):
-    tokenizer([CAT, DOG, CAT], [TOWN, CAT, ""])
-    assert [len(call) for call in parsed] == [4]
-    tokenizer([DOG, "It rains."])
-    assert parsed[1:] == [["It rains."]]
-    tokenizer([CAT, DOG, TOWN], truncation=True, max_length=5)
-    tokenizer([CAT.split()], **SPLIT)
-    tokenizer([CAT.split()], **SPLIT)
-    assert len(parsed) == 3
-    sla(tokenizer, words="whitespace")(CAT)
-    assert len(parsed) == 4
-    new = "Goats sleep."
-    assert tokenizer.tokenize(new)
-    tokenizer.encode(new)
-    assert len(parsed) == 4
+    calls = [
+        (lambda: tokenizer([CAT, DOG, CAT], [TOWN, CAT, ""]), 4),
+        (lambda: tokenizer([DOG, "It rains."]), 1),
+        (lambda: tokenizer([CAT, DOG, TOWN], truncation=True, max_length=5), None),
+        (lambda: tokenizer([CAT.split()], **SPLIT), 1),
+        (lambda: tokenizer([CAT.split()], **SPLIT), None),
+        (lambda: sla(tokenizer, words="whitespace")(CAT), 1),
+        (lambda: tokenizer.tokenize("Goats sleep."), None),
+        (lambda: tokenizer.encode("Goats sleep."), None),
+    ]
+    for call, texts in calls:
+        parsed.clear()
+        assert call()
+        assert [len(one) for one in parsed] == ([texts] if texts else [])
     assert tokenizer.encode(CAT, DOG) == tokenizer(CAT, DOG)["input_ids"]
+
+
+def shape(words, heads):
+    """The depth and the number of children of each word, sorted."""
+    parent = {words.index(word): heads[words.index(word)] for word in words if word >= 0}
+
+    def depth(place):
+        return 0 if parent[place] == place else 1 + depth(parent[place])
+
+    return sorted((depth(place), list(parent.values()).count(place)) for place in parent)
 
 
 def test_shuffled_trees_keep_their_shape_and_come_from_the_text(tokenizer):
@@ -269,16 +297,6 @@ def test_shuffled_trees_keep_their_shape_and_come_from_the_text(tokenizer):
     assert shape(*drawn) == shape(*parsed)
     heads = {**SPLIT, "heads": [1, 1]}
     assert shuffling(["a", "dog"], **heads)["dep_heads"] == tokenizer(["a", "dog"], **heads)["dep_heads"]
-
-
-def shape(words, heads):
-    """The depth and the number of children of each word, sorted."""
-    parent = {words.index(word): heads[words.index(word)] for word in words if word >= 0}
-
-    def depth(place):
-        return 0 if parent[place] == place else 1 + depth(parent[place])
-
-    return sorted((depth(place), list(parent.values()).count(place)) for place in parent)
 
 
 @pytest.mark.parametrize("threshold", [1, 3])

@@ -7,8 +7,7 @@ import pytest
 import torch
 from transformers import BertForSequenceClassification, BertForTokenClassification
 
-from tests.generation_helpers import tiny_writer
-from tests.qa_helpers import byte_pieces, question, tiny_bert, unanswerable, word_pieces, write_jsonl
+from tests.qa_helpers import byte_pieces, question, tiny_bert, tiny_writer, unanswerable, word_pieces, write_jsonl
 from tests.script_helpers import ROOT, load_main
 
 SAMPLES = ROOT / "hf_localattn" / "resources" / "samples"

@@ -12,10 +12,10 @@ from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks.negation import score_sentences
-from tests.parsers import tiny_parser
 from tests.programs import programs, run_page, training_command
 from tests.script_helpers import ROOT, load_main
 from tests.scripts.conftest import ROWS, SAMPLES, json_lines
+from tests.tiny_parser import tiny_parser
 
 STARSEM, BIOSCOPE = (str(SAMPLES / "negation" / name) for name in ("starsem.txt", "bioscope.xml"))
 OA = {"family": "oa-xlnet", "backbone": "tiny", "task_name": "negation"}

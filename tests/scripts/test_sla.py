@@ -10,8 +10,8 @@ from hf_localattn.cli import main as command
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import tiny_model
-from tests.parsers import tiny_parser
 from tests.scripts.conftest import SAMPLES
+from tests.tiny_parser import tiny_parser
 
 SLA = {"family": "sla-bert", "backbone": "tiny", "max_seq_length": 48}
 REVIEWS = str(SAMPLES / "reviews.csv")

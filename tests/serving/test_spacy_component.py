@@ -8,8 +8,8 @@ from spacy.tokens import Span
 
 import hf_localattn.serving.spacy_component as component
 import hf_localattn_spacy
-from tests.forked_python import bare_python
-from tests.negation_helpers import RuleModel, tokenizer_of_words
+from tests.fresh_process import bare_python
+from tests.models.test_pipeline_negation import RuleModel, tokenizer_of_words
 from tests.script_helpers import ROOT
 
 TEXT = "There is no fever. It may be asthma, she says. Asthma never was."
@@ -19,7 +19,7 @@ TEXT = "There is no fever. It may be asthma, she says. Asthma never was."
 def checkpoint(monkeypatch):
     """A checkpoint whose predictions are known."""
     tokenizer = tokenizer_of_words()
-    model = RuleModel(tokenizer)
+    model = RuleModel.of(tokenizer)
     monkeypatch.setattr(component.AutoModelForTokenClassification, "from_pretrained", lambda name, revision: model)
     monkeypatch.setattr(component.AutoTokenizer, "from_pretrained", lambda name, revision: tokenizer)
     return {"model": "owner/rules"}

@@ -18,8 +18,9 @@ from transformers.models.auto import get_values
 from hf_localattn import CoolConfig
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
-from tests.models.test_generation import IDS, SILENT, TINY_GENERATORS
+from tests.models.test_generation import IDS, SILENT, TWO_LAYERS
 from tests.models.tiny import CASES, TOKEN_INPUTS, VOCABULARY, backbones_of, tiny_config
+from tests.qa_helpers import GENERATORS
 from tests.transformers_common.exclusions import reason_for
 from tests.transformers_common.source import VARIABLE, import_common_tests
 
@@ -41,7 +42,14 @@ SUITES = [
 def generator_config(backbone):
     """With as many layers on either side, as transformers' tests expect."""
     decoder = {"decoder_layers": 2} if backbone == "bart" else {"num_decoder_layers": 2}
-    backbone_config = {"model_type": backbone, **IDS, **SILENT, **TINY_GENERATORS[backbone], **decoder}
+    backbone_config = {
+        "model_type": backbone,
+        **IDS,
+        **SILENT,
+        **GENERATORS[backbone],
+        **TWO_LAYERS[backbone],
+        **decoder,
+    }
     return CoolConfig(backbone_config=backbone_config, conv_filters=5)
 
 

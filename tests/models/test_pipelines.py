@@ -1,0 +1,327 @@
+"""Pipelines of checkpoints: transformers' own and ours with every family, SLA's that parse; and that they travel."""
+
+import copy
+import json
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoTokenizer,
+    TextClassificationPipeline,
+    TokenClassificationPipeline,
+    Trainer,
+    TrainingArguments,
+    pipeline,
+)
+
+from hf_localattn.cli import main
+from hf_localattn.hub.verify import verify_checkpoint
+from hf_localattn.models import sla_parser
+from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
+from hf_localattn.registry import FAMILIES
+from hf_localattn.resources import tiny_backbone, tiny_parser
+from hf_localattn.tasks.negation import add_cue_marker
+from tests.fresh_process import run_fresh
+from tests.models.tiny import one_or_every_family
+from tests.tiny_parser import install_pipeline
+
+PARSER = "en_tiny_for_pipelines"
+TEXT, TOKEN, ANSWERS, NEGATION = "text-classification", "token-classification", "question-answering", "negation"
+STOCK = {TEXT: TextClassificationPipeline, TOKEN: TokenClassificationPipeline}
+LABELS = {TEXT: {0: "no", 1: "yes", 2: "perhaps"}, TOKEN: {0: "B-it", 1: "I-it"}}
+TEXTS = [
+    "Mira is not the baker.",
+    "The smith Greta keeps two goats, and the teacher keeps none of them.",
+    "",
+    "Goats!",
+    "Anton is the shepherd of the village.",
+]
+PAIRS = [{"text": text, "text_pair": f"Greta has {number} goats."} for number, text in enumerate(TEXTS)]
+WORDS = [text.split() for text in TEXTS if text]
+LONG = ["The smith Greta keeps two goats. " * 8, "Goats!"]
+PASSAGE = "The smith Greta keeps two goats. Anton is the shepherd. " * 20
+ASKED = {"question": ["Who is the smith?", "Who keeps goats?", "?"], "context": [PASSAGE, PASSAGE[:56], PASSAGE]}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder on `sys.path` with a parser."""
+    with pytest.MonkeyPatch.context() as patched:
+        folder = tmp_path_factory.mktemp("site")
+        install_pipeline(folder, PARSER, str(tiny_parser()))
+        patched.syspath_prepend(folder)
+        yield folder
+
+
+def save(name, task, folder, marker=False, **fields):
+    """Save a random model of a family and its tokenizer, and return the model."""
+    torch.manual_seed(3)
+    family = FAMILIES[name]
+    model = family.heads[task].from_backbone(tiny_backbone(), **family.tiny_fields, **fields)
+    torch.nn.init.normal_(next(module for module in model.modules() if hasattr(module, "out_features")).weight)
+    settings = {"parser": PARSER} if family.parse else {}
+    tokenizer = family.adapt_tokenizer(AutoTokenizer.from_pretrained(tiny_backbone()), model, **settings)
+    if marker:
+        add_cue_marker(tokenizer, model)
+    for part in (model, tokenizer):
+        part.save_pretrained(folder)
+    return model
+
+
+def named_pipelines(folder):
+    return json.loads((folder / "config.json").read_text()).get("custom_pipelines", {})
+
+
+def same(one, other):
+    """Compare results, whose scores may differ by rounding. `index` counts padding on the left."""
+    if isinstance(one, dict):
+        assert {**one, "score": 0, "scope_score": 0, "index": 0} == {**other, "score": 0, "scope_score": 0, "index": 0}
+        for name in {"score", "scope_score"} & one.keys():
+            assert one[name] == pytest.approx(other[name], abs=1e-5)
+        return
+    for mine, theirs in zip(one, other, strict=True):
+        same(mine, theirs)
+
+
+# --- transformers' pipelines with every family
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request):
+    return request.param
+
+
+@pytest.mark.filterwarnings("ignore:.*pipelines sequentially")
+def test_every_family_labels_texts_and_words_and_fills_masks(family, site, tmp_path):
+    for task in (TEXT, TOKEN, "fill-mask"):
+        save(family, task, tmp_path / task, **({"id2label": LABELS[task]} if task in LABELS else {}))
+    classify = pipeline(TEXT, model=str(tmp_path / TEXT), device="cpu")
+    alone = [classify(text)[0] for text in TEXTS]
+    assert {answer["label"] for answer in alone} <= set(LABELS[TEXT].values())
+    same(classify(TEXTS, batch_size=2), alone)
+
+    tag = pipeline(TOKEN, model=str(tmp_path / TOKEN), aggregation_strategy="first", device="cpu")
+    for text, words in zip(TEXTS[:2], tag(TEXTS[:2], batch_size=2), strict=True):
+        assert words
+        for word in words:
+            written = text[word["start"] : word["end"]]
+            assert written.replace(" ", "").lower() == word["word"].replace(" ", "").lower()
+
+    fill = pipeline("fill-mask", model=str(tmp_path / "fill-mask"), device="cpu", top_k=3)
+    masked = TEXTS[0].replace("is", fill.tokenizer.mask_token)
+    same(fill([masked] * 2, batch_size=2), [fill(masked)] * 2)
+    assert [len(one) for one in fill(f"{masked} {masked}")] == [3, 3]  # candidates for each of two masks
+
+
+@pytest.mark.parametrize("task", STOCK)
+def test_other_models_have_the_pipelines_of_transformers(task):
+    head = FAMILIES["cool"].heads[task].from_backbone(tiny_backbone())
+    assert type(pipeline(task, model=head, tokenizer=AutoTokenizer.from_pretrained(tiny_backbone()))) is STOCK[task]
+
+
+def test_a_checkpoint_without_the_head_is_refused(family, site, tmp_path):
+    save(family, TOKEN, tmp_path)
+    with pytest.raises(LookupError, match=f"no {TEXT} head.*ForTokenClassification"):
+        pipeline(TEXT, model=str(tmp_path))
+
+
+# --- SLA's pipelines, which parse a batch together
+
+
+@pytest.fixture(scope="module")
+def folders(site, tmp_path_factory):
+    """A checkpoint for each task."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for task, labels in LABELS.items():
+        save("sla-bert", task, folder / task, id2label=labels, gate_bias_init=2.0)
+    return {task: str(folder / task) for task in LABELS}
+
+
+@pytest.fixture(scope="module")
+def built(folders):
+    return {task: pipeline(task, model=folder, device="cpu") for task, folder in folders.items()}
+
+
+@pytest.fixture
+def parsed(site, monkeypatch):
+    """Number of texts in each call of the parser, with an empty cache."""
+    nlp = sla_parser.load_pipeline(PARSER, named_by_checkpoint=True)
+    pipe, calls = nlp.pipe, []
+
+    def counted(documents):
+        documents = list(documents)
+        calls.append(len(documents))
+        return pipe(documents)
+
+    monkeypatch.setattr(nlp, "pipe", counted)
+    sla_parser._cache.clear()
+    return calls
+
+
+SPLIT = {"is_split_into_words": True}
+INPUTS = {
+    "texts": (TEXT, TEXTS, {"top_k": None}),
+    "pairs": (TEXT, PAIRS, {"top_k": None}),
+    "cut texts": (TEXT, LONG, {"truncation": True, "max_length": 24}),
+    "tokens": (TOKEN, TEXTS, {}),
+    "mean tokens": (TOKEN, TEXTS, {"aggregation_strategy": "average"}),
+    "words": (TOKEN, WORDS, {**SPLIT, "aggregation_strategy": "first"}),
+    "delimited words": (TOKEN, WORDS, {**SPLIT, "delimiter": "_"}),
+    "windows": (TOKEN, LONG, {"stride": 4, "aggregation_strategy": "simple"}),
+}
+# transformers finds no words in batches of lists of words that are padded on the left
+SIDED = [(side, name) for side in ("right", "left") for name in INPUTS if side == "right" or "words" not in name]
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, number):
+        return self.rows[number]
+
+
+@pytest.mark.parametrize(("side", "name"), SIDED)
+def test_batches_give_the_stock_pipelines_results(built, parsed, side, name, monkeypatch):
+    task, inputs, settings = INPUTS[name]
+    ours = built[task]
+    monkeypatch.setattr(ours.tokenizer, "padding_side", side)
+    monkeypatch.setattr(ours.tokenizer, "model_max_length", 24 if name == "windows" else 512)
+    stock = STOCK[task](model=ours.model, tokenizer=ours.tokenizer, device="cpu")
+    assert type(ours).__name__ == f"Parsing{STOCK[task].__name__}"
+    expected = stock(inputs, **settings)
+    assert len(parsed) == len(inputs)  # text by text
+    generator = inputs if inputs is WORDS else (one for one in inputs)  # transformers loses lists of words of those
+    for given, size in ((inputs, 4), (generator, 4), (Rows(inputs), 4), (inputs, 1)):
+        sla_parser._cache.clear()
+        parsed.clear()
+        same(list(ours(given, batch_size=size, **settings)), expected)
+        assert len(parsed) == -(-len(inputs) // size)
+
+
+@pytest.mark.parametrize("task", STOCK)
+def test_generators_are_read_batch_by_batch(built, task):
+    for size, most in ((4, 12), (1, 7)):
+        read = []
+        texts = (read.append(number) or TEXTS[number % 5] or "A goat." for number in range(1000))
+        results = iter(built[task](texts, batch_size=size))
+        assert all(next(results) for _ in range(6))
+        assert len(read) <= most
+
+
+def test_workers_copies_device_maps_and_half_precision(folders, built):
+    expected = built[TEXT](TEXTS, batch_size=4)
+    same(built[TEXT](TEXTS, batch_size=2, num_workers=1), expected)
+    same(copy.deepcopy(built[TEXT])(TEXTS, batch_size=2), expected)
+    same(pipeline(TEXT, model=folders[TEXT], device_map="auto")(TEXTS, batch_size=4), expected)
+    half = pipeline(TEXT, model=folders[TEXT], device="cpu", dtype="bfloat16")
+    assert half.model.dtype == torch.bfloat16
+    scores = [one["score"] for one in half(TEXTS, batch_size=4)]
+    assert scores == pytest.approx([one["score"] for one in expected], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("task", "rows", "settings", "word"),
+    [
+        (TEXT, [3, 4], {}, "text"),
+        (TEXT, [["a", "b"], ["c", "d"]], {}, "text pairs"),
+        (TOKEN, [3, 4], {}, "untokenized"),
+        (TOKEN, [["a", 3]], SPLIT, "expected str"),
+    ],
+    ids=["numbers", "lists of texts", "no tokens", "words of numbers"],
+)
+def test_other_inputs_are_left_to_transformers(built, task, rows, settings, word):
+    with pytest.raises((ValueError, TypeError), match=word):
+        built[task](rows, batch_size=2, **settings)
+
+
+def test_a_parser_that_is_not_installed(folders):
+    tokenizer = AutoTokenizer.from_pretrained(folders[TEXT], parser="en_there_is_none")
+    with pytest.raises(OSError, match=r'en_there_is_none.*local_attention="window"'):
+        pipeline(TEXT, model=folders[TEXT], tokenizer=tokenizer)
+    without = AutoTokenizer.from_pretrained(folders[TEXT], parser=None)
+    by_window = {"model_kwargs": {"local_attention": "window"}, "tokenizer": without}
+    windowed = pipeline(TEXT, model=folders[TEXT], device="cpu", **by_window)
+    same(windowed(TEXTS, batch_size=4), [windowed(text)[0] for text in TEXTS])
+
+
+# --- checkpoints that name pipelines
+
+FRESH = """
+import json, sys
+sys.modules["hf_localattn"] = None  # importing it is an error from here on
+site, cases = sys.argv[1], json.loads(sys.argv[2])
+sys.path.insert(0, site)
+from transformers import pipeline
+
+for task, folder, inputs, settings in cases:
+    for place in (folder, f"{folder}-{task}"):  # and the second generation, saved by the code of the first
+        ours = pipeline(task, model=place, trust_remote_code=True, device="cpu")
+        assert type(ours).__module__.startswith("transformers_modules"), type(ours)
+        print(json.dumps(ours(*inputs, **settings), default=float))
+        if task in ("text-classification", "token-classification"):
+            stock = pipeline(task, model=ours.model, tokenizer=ours.tokenizer, device="cpu")  # as before loading
+            assert type(stock).__module__.startswith("transformers.pipelines"), type(stock)
+        for part in (ours.model, ours.tokenizer):
+            part.save_pretrained(f"{folder}-{task}")
+    if task in ("text-classification", "question-answering"):  # the other head has two pipelines
+        inferred = pipeline(model=place, trust_remote_code=True, device="cpu")
+        assert type(inferred).__name__ == type(ours).__name__, type(inferred)
+"""
+HEADS = {TEXT: {"id2label": LABELS[TEXT]}, TOKEN: {"id2label": dict(enumerate([*SCOPE_LABELS, *CUE_LABELS[:3]]))}}
+HEADS |= {ANSWERS: {}}
+RUNS = {
+    ANSWERS: ([], {**ASKED, "max_seq_len": 64, "doc_stride": 16, "top_k": 3, "handle_impossible_answer": True}),
+    **dict.fromkeys((TEXT, TOKEN, NEGATION), ([TEXTS], {})),
+}
+
+
+@one_or_every_family
+def test_pipelines_travel(names, site, tmp_path):
+    """They run, without trust, where the package is, and from two generations of checkpoints where it is not."""
+    cases, expected = [], []
+    for name in names:
+        for head, fields in HEADS.items():
+            folder = tmp_path / f"{name}-{head}"
+            save(name, head, folder, marker=head == TOKEN, **fields)
+            assert verify_checkpoint(folder).is_equal
+            for task in named_pipelines(folder):
+                inputs, settings = RUNS[task]
+                cases.append((task, str(folder), inputs, {**settings, "batch_size": 4}))
+                ours = pipeline(task, model=str(folder), device="cpu")
+                assert type(ours).__module__.startswith("hf_localattn")
+                expected += [list(ours(*inputs, **settings, batch_size=size)) for size in (4, 1)]
+    assert {task for task, *_ in cases} == {*RUNS}
+    done = run_fresh(FRESH, tmp_path, site, json.dumps(cases))
+    assert done.returncode == 0, done.stderr
+    for line, results in zip(done.stdout.splitlines(), expected, strict=True):
+        same(json.loads(line), results)
+    for task, folder, *_ in cases:
+        assert named_pipelines(tmp_path / f"{folder}-{task}") == named_pipelines(tmp_path / folder)
+
+
+def test_a_checkpoint_names_the_pipelines_of_its_head(family, site, tmp_path):
+    for task in FAMILIES[family].heads.keys() - {"text2text-generation"}:
+        save(family, task, tmp_path / task)
+        is_ours = task == ANSWERS or (FAMILIES[family].parse and task in STOCK)
+        assert {*named_pipelines(tmp_path / task)} == ({task} if is_ours else set())
+
+
+def test_a_reader_names_its_pipeline_however_it_was_made(site, tmp_path):
+    model = save("cool", ANSWERS, tmp_path / "reader")
+    heads = FAMILIES["cool"].heads
+    heads[TOKEN].from_pretrained(tmp_path / "reader").save_pretrained(tmp_path / "labels")
+    heads[ANSWERS].from_pretrained(tmp_path / "labels").save_pretrained(tmp_path / "back")
+    Trainer(model, TrainingArguments(str(tmp_path / "trained"), report_to="none")).save_model()
+    assert main(["init", "cool", "tiny", str(tmp_path / "made")]) == 0
+    AutoModelForQuestionAnswering.from_pretrained(tmp_path / "made").save_pretrained(tmp_path / "given a head")
+    for folder in ("labels", "made"):  # without this head
+        assert named_pipelines(tmp_path / folder) == {}
+    impl = "pipeline_question_answering.QuestionAnsweringPipeline"
+    for folder in ("reader", "back", "trained", "given a head"):
+        assert named_pipelines(tmp_path / folder) == {ANSWERS: {"impl": impl, "pt": ["AutoModelForQuestionAnswering"]}}
+        assert verify_checkpoint(tmp_path / folder).is_equal
