@@ -143,7 +143,8 @@ def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None
         names = [name for ending in ("", "_matched", "_mismatched") if (name := part + ending) in hub]  # MNLI has both
         if not names:
             instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
-            raise ValueError(f"--do_{PARTS[part]} needs {part} data: {instead}.")
+            options = {"validation": "--do_eval, --early_stopping_patience or --search_space"}
+            raise ValueError(f"{options.get(part, f'--do_{PARTS[part]}')} needs {part} data: {instead}.")
         found = {name: Source(f"{args.dataset_name} ({name})", hub[name]) for name in names}
         return {part: found.pop(names[0]), **found}
 
