@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import sys
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +12,9 @@ import pytest
 import torch
 
 from benchmarks import __main__ as runner
-from benchmarks import serving
+from benchmarks import negation, serving
 from benchmarks.measure import measure, peak_bytes
+from benchmarks.negation import Trap, evaluate, is_negated, read_traps, scores
 from benchmarks.registry import CASES, Case
 from scripts import costs
 from tests.serving.test_export import COPIED, checkpoint_of
@@ -65,13 +68,6 @@ def test_formulations_of_the_outlook_are_equal(name):
     CASES[name].check(CPU)
 
 
-def test_an_unknown_case_lists_those_there_are(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["benchmarks", "cool-stepp"])
-    with pytest.raises(SystemExit):
-        runner.main()
-    assert "choose from cool-step, outlook-300" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("path", sorted(runner.RESULTS.glob("*.json")), ids=lambda path: path.stem)
 def test_committed_results_belong_to_a_case_and_are_in_a_table(path):
     result = json.loads(path.read_text())
@@ -120,8 +116,8 @@ def test_a_table_of_serving_has_scores_where_they_were_measured(task, score, tmp
 
 
 def test_no_speed_of_a_graph_is_reported_if_scores_differ(monkeypatch):
-    scores = iter([{"accuracy": 0.9}, {"accuracy": 0.8}, {"accuracy": 0.9}, {"accuracy": 0.9}])
-    monkeypatch.setattr(serving, "scores_of", lambda run: next(scores))
+    found = iter([{"accuracy": 0.9}, {"accuracy": 0.8}, {"accuracy": 0.9}, {"accuracy": 0.9}])
+    monkeypatch.setattr(serving, "scores_of", lambda run: next(found))
     monkeypatch.setattr(serving, "times_of", lambda *_: pytest.fail("a speed was measured"))
     monkeypatch.setattr(serving.OnnxModel, "from_pretrained", lambda folder: None)
     run = SimpleNamespace(trainer=SimpleNamespace(model=torch.nn.Identity()))
@@ -148,3 +144,80 @@ def test_a_result_has_all_forms_of_a_checkpoint(tmp_path, monkeypatch):
     assert result["variants"][serving.FP32]["scores"] == result["variants"][serving.PEER]["scores"]
     for name in serving.QUANTIZED:
         assert result["variants"][name]["megabytes"] < result["variants"][serving.FP32]["megabytes"]
+
+
+def trap(text, target, negated=True):
+    return Trap("x-1", "x", "general", text, target, text.index(target), negated)
+
+
+def cue(text, part, scope=(), kind="negation", type="single"):
+    spans = [{"text": one, "start": text.index(one), "end": text.index(one) + len(one)} for one in (part, *scope)]
+    return {"cue": spans[:1], "kind": kind, "type": type, "scope": spans[1:]}
+
+
+def test_rows_are_well_formed():
+    traps = read_traps()
+    assert len(traps) == len({row.id for row in traps}) == len({row.text for row in traps}) == 200
+    for row in traps:
+        assert row.text[row.start : row.end] == row.target, row.id
+        assert (row.target, row.text) == (row.target.strip(), row.text.strip()), row.id
+        assert row.target, row.id
+        assert row.id.rpartition("-")[0] == row.category
+    assert 0.4 <= sum(row.negated for row in traps) / 200 <= 0.6
+    assert len({row.category for row in traps}) >= 15
+    domains = Counter(row.domain for row in traps)
+    assert domains.keys() == {"clinical", "general"}
+    assert min(domains.values()) >= 80
+
+
+FOX = "He saw no red fox, but a wolf."
+FOUND = [cue(FOX, "no", ["red"]), cue(FOX, "but", ["wolf"], kind="speculation")]
+COUGH, SNAKE = "an infrequent cough", "a harmless snake"
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "target", "expected"),
+    [
+        (FOX, FOUND, "red fox", True),  # 3 of 6 characters
+        (FOX, FOUND, "saw no red fox", False),
+        (FOX, FOUND, "wolf", False),
+        (FOX, [], "red fox", False),
+        (COUGH, [cue(COUGH, "in", type="affix")], "frequent", True),
+        (COUGH, [cue(COUGH, "in", type="affix")], "cough", False),
+        ("a non-smoker", [cue("a non-smoker", "non", type="affix")], "smoker", True),
+        (SNAKE, [cue(SNAKE, "less", type="affix")], "harm", True),
+        (SNAKE, [cue(SNAKE, "less", type="affix")], "snake", False),
+    ],
+)
+def test_half_of_the_target_in_a_scope_or_beside_an_affix_negates_it(text, found, target, expected):
+    assert is_negated(trap(text, target), found) == expected
+
+
+def test_scores_of_few_rows():
+    result = scores([True, True, False], [True, False, False])
+    assert (result["count"], result["negated"]) == (3, 2)
+    values = {name: result[name]["value"] for name in negation.MEASURES}
+    assert values == {"accuracy": 0.6667, "precision": 1.0, "recall": 0.5, "f1": 0.6667}
+    assert result["accuracy"]["interval"] == [0.0, 1.0]
+    assert result["precision"]["interval"] == [1.0, 1.0]
+    result = scores([True, False], [False, False])
+    assert result["precision"] == {"value": None, "interval": None}, "nothing is positive"
+    assert result["f1"]["value"] == result["recall"]["value"] == 0.0
+    assert scores([False], [False])["f1"] == {"value": None, "interval": None}
+    result = evaluate(lambda rows: [True] * len(rows), read_traps())
+    assert result["all"]["recall"]["value"] == 1.0
+    assert result["all"]["accuracy"]["value"] == result["all"]["negated"] / 200
+    assert len(result["wrong"]) == 200 - result["all"]["negated"]
+
+
+def test_results_without_negspacy(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "negspacy", None)
+    monkeypatch.setattr(negation, "checkpoint_predictions", lambda name, rows: [row.negated for row in rows])
+    monkeypatch.setattr("sys.argv", ["negation", "perfect", "--output", str(tmp_path / "result.json")])
+    negation.main()
+    systems = json.loads((tmp_path / "result.json").read_text())["systems"]
+    assert systems["perfect"]["all"]["f1"] == {"value": 1.0, "interval": [1.0, 1.0]}
+    assert "negspacy" in systems["negspacy en"]["skipped"]
+    printed = capsys.readouterr().out
+    assert "perfect" in printed
+    assert "negspacy en_clinical: skipped" in printed

@@ -1,5 +1,6 @@
-"""The documentation has every page, every public name, and no broken link."""
+"""The documentation has every page, every public name, no broken link, and docstrings that begin as they should."""
 
+import re
 import runpy
 import zlib
 from pathlib import Path
@@ -57,6 +58,22 @@ def test_every_family_has_a_page_with_its_current_fields():
         for kind in ("fields", "ablations"):
             assert any(f"<!-- generated: {kind} {name} -->" in page for page in pages)
     assert pages == [render(page) for page in pages], "Run `python -m scripts.family_pages`."
+
+
+FIRST_WORDS = ("What", "Which", "Whether", "How", "Of", "Where", "Whatever", "Who")
+"""With these a reader has to wait for the end of a sentence to know what it is about."""
+
+FILES = [
+    path
+    for folder in ("hf_localattn", "benchmarks", "examples", "scripts")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+] + sorted(ROOT.glob("run_*.py"))
+
+
+def test_docstrings_begin_with_a_verb_or_with_what_the_thing_is():
+    assert len(FILES) > 100
+    first = {path: re.findall(r'"""(\w+)', path.read_text(encoding="utf-8")) for path in FILES}
+    assert not {str(path): word for path, words in first.items() for word in words if word in FIRST_WORDS}
 
 
 def build(config, folder):

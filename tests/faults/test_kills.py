@@ -1,4 +1,4 @@
-"""Commands that are killed and repeated leave the files of an undisturbed run, bit for bit."""
+"""Commands that are killed, or have no room, and are repeated leave the files of an undisturbed run, bit for bit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from tests.faults.commands import COMMANDS, assert_same, case, log_of, outcome
+from hf_localattn.training.output_folder import is_whole
+from tests.faults.commands import COMMANDS, OUT, assert_same, case, log_of, outcome
 
 KILLS = {
     "qa": [{"tear": "checkpoint-4/optimizer.pt"}, {"before": "os.rename eval_results.json"}],
@@ -25,7 +26,24 @@ def test_a_killed_command_ends_the_same(warm, undisturbed, tmp_path, name):
     for fault in KILLS[name]:
         assert warm.run(name, folder, **fault) == -signal.SIGKILL, f"{fault}: {log_of(folder)}"
     code = warm.run(name, folder)
-    assert code == 0 or re.search("holds a finished run|exists already", log_of(folder).splitlines()[-1]), log_of(
-        folder
-    )
+    refused = re.search("holds a finished run|exists already", log_of(folder).splitlines()[-1])
+    assert code == 0 or refused, log_of(folder)
     assert_same(outcome(folder), expected)
+
+
+def test_without_room_the_last_checkpoint_stays_whole(warm, undisturbed, tmp_path):
+    """Weights fit, the optimizer's state does not."""
+    folder = case(tmp_path / "qa")
+    warm.run("qa", folder, before="os.mkdir checkpoint-4")
+    assert warm.run("qa", folder, limit=7_000_000) not in (0, -9)
+    assert is_whole(folder / OUT / "checkpoint-2")
+    assert not is_whole(folder / OUT / "checkpoint-4")
+    assert warm.run("qa", folder) == 0
+    assert_same(outcome(folder), undisturbed("qa"))
+
+
+def test_without_room_init_leaves_nothing(warm, tmp_path):
+    folder = case(tmp_path / "init")
+    assert warm.run("init", folder, limit=500_000) not in (0, -9)
+    assert "os error 27" in log_of(folder)
+    assert not (folder / OUT).exists()

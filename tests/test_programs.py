@@ -1,0 +1,223 @@
+"""Programs of the documentation, of docstrings and of notebooks run as printed, and print what they say.
+
+The commands of the documentation exist.
+"""
+
+import doctest
+import importlib
+import json
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import hf_localattn
+from hf_localattn import CoolForSequenceClassification, LocalAttentionTrainer, LocalAttentionTrainingArguments, tasks
+from hf_localattn.cli import app, main
+from hf_localattn.metrics import load_metric
+from hf_localattn.names import SCRIPTS
+from hf_localattn.resources import tiny_backbone
+from hf_localattn.studies.study import argument_classes
+from hf_localattn.training.arguments import parse_arguments
+from tests.programs import ROOT, commands, programs, run_page, training_command
+
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "families").glob("*.md"))]
+# The record of first runs has programs of the shell.
+COMMANDS = [command for page in PAGES if page.name != "first_runs.md" for command in commands(page)]
+
+RUN = {
+    "docs/index.md": 1,
+    "docs/backbones.md": 1,
+    "docs/python.md": 5,
+    "docs/scripts.md": 1,
+    **{f"docs/families/{name}.md": 1 for name in ("cool", "sla", "oa", "sam")},
+}
+"""Pages whose programs need nothing else, with the least number of programs."""
+
+TASKS = [
+    f"docs/{task}.md"
+    for task in ("text_classification", "token_classification", "multiple_choice", "question_generation")
+]
+"""Pages with commands and then programs, which ask the model that the page trained."""
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_programs_of_the_documentation_print_what_they_say(page, tmp_path, monkeypatch):
+    """In order and in one namespace, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
+    assert len(programs(page)) >= RUN[page]
+    run_page(page)
+
+
+def test_programs_that_ask_the_model_of_the_demo(demo_output, monkeypatch):
+    monkeypatch.chdir(demo_output.parent)
+    assert len(programs("docs/question_answering.md")) == 2
+    run_page("docs/question_answering.md")
+
+
+@pytest.mark.parametrize("page", TASKS)
+def test_programs_of_a_task_ask_the_model_that_its_page_trains(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(["train", *training_command(page), "--use_cpu", "true"])
+    run_page(page)
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = {command[1] for command in COMMANDS if command and command[0] == "make"}
+    named |= set(re.findall(r"`make ([\w-]+)`", README))
+    assert named
+    assert named <= targets
+
+
+def test_commands_exist_and_those_of_init_run(tmp_path_factory, monkeypatch):
+    ours = [command[1:] for command in COMMANDS if command[:1] == ["hf-localattn"]]
+    known = get_command(app).commands
+    assert ours
+    for command in ours:
+        name, *arguments = ["tiny" if word == "bert-base-cased" else word for word in command]
+        assert known[name].make_context(name, [*arguments])
+        if name == "init":  # the others want a model that is trained: tests/hub/
+            monkeypatch.chdir(tmp_path_factory.mktemp("init"))
+            assert main([name, *arguments]) == 0
+
+
+TRAINING = [
+    command[2:]
+    for command in COMMANDS
+    # Not those that leave out options, or take one from a variable of the shell.
+    if command[:2] == ["hf-localattn", "train"] and "..." not in command and "$" not in "".join(command)
+]
+
+
+def test_every_script_is_shown():
+    assert {script for script, *_ in TRAINING} == {*SCRIPTS}
+
+
+@pytest.mark.parametrize("command", [c for c in TRAINING if "tiny" not in c], ids=" ".join)
+def test_training_commands_are_understood(command):
+    script, *words = command
+    parse_arguments(argument_classes(getattr(tasks, SCRIPTS[script])), [*words, "--report_to", "none"])
+
+
+SEVERAL_RUNS = pytest.mark.slow(reason="several runs; tests/studies has their like")
+OF_TASKS = [training_command(page) for page in (*TASKS, "docs/negation.md")]  # run with the programs of their pages
+SMALL = [
+    pytest.param(c, marks=SEVERAL_RUNS if {"--num_folds", "--search_space"} & {*c} else ())
+    for c in TRAINING
+    if "tiny" in c and c not in OF_TASKS
+]
+
+
+@pytest.mark.parametrize("command", SMALL, ids=lambda c: f"{c[0]} {c[-1]}")
+def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
+    def given(option):
+        return command[command.index(option) + 1]
+
+    monkeypatch.chdir(tmp_path)
+    Path("search.json").write_text('{"num_train_epochs": [1, 2], "learning_rate": {"low": 1e-5, "high": 1e-3}}')
+    main(["train", *command, "--use_cpu", "true"])
+    output = tmp_path / given("--output_dir")
+    if "--search_space" in command:
+        trials = json.loads((output / "search.json").read_text())["trials"]
+        assert len(trials) == int(given("--search_trials"))
+        return
+    if "--num_folds" in command:
+        assert len(json.loads((output / "folds.json").read_text())["folds"]) == int(given("--num_folds"))
+        output /= "fold-1"
+    assert json.loads((output / "all_results.json").read_text())["eval_samples"] > 0
+    assert any(output.glob(f"modeling_{given('--family').replace('-', '_')}*.py"))
+
+
+def test_the_command_of_a_release_makes_the_links_of_the_readme_absolute(tmp_path):
+    (tmp_path / "README.md").write_text(README)
+    (command,) = re.findall(r"```bash\n( *sed .*?)```", (ROOT / "RELEASING.md").read_text(), flags=re.DOTALL)
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text())
+    assert all(link.startswith("https://") for link in links)
+
+
+def test_links_lead_somewhere():
+    links = {(page, link) for page in PAGES for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text())}
+    assert len(links) > 50
+    assert not [(page.name, link) for page, link in links if not (page.parent / link).exists()]
+
+
+@pytest.mark.parametrize("metric", [None, "eval_accuracy"])
+def test_early_stopping_from_python_compares_the_loss_by_default(tmp_path, metric):
+    arguments = LocalAttentionTrainingArguments(
+        str(tmp_path), early_stopping_patience=2, metric_for_best_model=metric, report_to="none"
+    )
+    model = CoolForSequenceClassification.from_backbone(tiny_backbone(), num_labels=2)
+    trainer = LocalAttentionTrainer(model, arguments, eval_dataset=[])
+    assert trainer.args.metric_for_best_model == (metric or "loss")
+    assert trainer.args.greater_is_better is (metric is not None)
+
+
+DOCTESTS = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(Path(hf_localattn.__file__).parent.rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("name", DOCTESTS)
+def test_examples_of_docstrings(name):
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.attempted
+    assert not results.failed
+
+
+METRICS = ("entities", "error_detection", "error_diagnosis", "generation", "negation_scope", "squad", "squad_v2")
+
+
+@pytest.mark.parametrize("name", [*((name,) for name in METRICS), ("glue", "mrpc")], ids=" ".join)
+def test_examples_of_metrics(name):
+    text = load_metric(*name).inputs_description
+    test = doctest.DocTestParser().get_doctest(text, {}, name[0], None, 0)
+    assert test.examples
+    assert not doctest.DocTestRunner().run(test).failed
+
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+def code_cells(path):
+    return [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_outputs_of_a_notebook_are_saved_and_without_errors(path):
+    cells = code_cells(path)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    kinds = {output["output_type"] for cell in cells for output in cell["outputs"]}
+    assert {"stream", "execute_result"} <= kinds
+    assert "error" not in kinds
+    assert path.stat().st_size < 200_000
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.slow(reason="trains tiny models for a minute")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_cells_of_a_notebook_run(path, tmp_path, monkeypatch, capsys):
+    """Run with what IPython would show left out: the tests do not need IPython."""
+    shown = []
+    display = types.SimpleNamespace(Image=shown.append, HTML=shown.append)
+    own = types.SimpleNamespace(display=display, version_info=(9, 0))  # matplotlib asks for the version
+    monkeypatch.setitem(sys.modules, "IPython", own)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for cell in code_cells(path):
+        program = "".join(cell["source"])
+        exec(compile(program, path.name, "exec"), namespace)
+        printed = capsys.readouterr().out
+        if "pipeline(" in program:  # what the trained models answer
+            assert printed == "".join(cell["outputs"][0]["text"])
+    assert len(shown) == 1
+    assert shown[0]
