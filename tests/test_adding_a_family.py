@@ -17,7 +17,7 @@ CONTRACT = (
     "tests/test_registry.py",
     "tests/toy_family/commands.py",
 )
-SLOW = ("compiles", "exports", "half_precision")
+SLOW = ("compiles", "exports", "half_precision", "code_than_the_page")
 OF_A_REAL_RUN = "cards_of_real_runs"
 
 
