@@ -14,7 +14,7 @@ import torch
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.negation import OPTIONS
-from hf_localattn.data.rows import Data, Source, row_numbers
+from hf_localattn.data.rows import Data, Source, row_numbers, sorted_labels
 from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.data.words import (
     IGNORED,
@@ -26,7 +26,6 @@ from hf_localattn.data.words import (
     load_label_names,
     load_sentences,
     prepare_tokenizer,
-    sorted_labels,
     word_features,
 )
 from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
@@ -136,8 +135,8 @@ class TokenClassification(Task):
         names = self.columns.names or sorted_labels(self.found)
         own = Labels(SINGLE_LABEL, tuple(names)) if names else None
         self.names = list(choose_labels(own, model_args, config, trained=self.training_args.do_train).names)
-        self.score_words, reported = select_metrics(self.names)
-        self.metrics = {name: name not in LOWER_IS_BETTER for name in ("loss", *reported)}
+        self.score_words, self.reported = select_metrics(self.names)
+        self.metrics = {name: name not in LOWER_IS_BETTER for name in ("loss", *self.reported)}
         logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
         return label_fields(self.names)
 
@@ -178,8 +177,9 @@ class TokenClassification(Task):
         if not is_labeled:
             return Scored(predictions, {})
         references = [[self.names[number] for number in own[own != IGNORED]] for own in marks]
-        each = self.args.return_entity_level_metrics
-        scores = self.score_words(predictions, references, each=each)
+        scores = self.score_words(predictions, references)
+        if not self.args.return_entity_level_metrics:
+            scores = {name: scores[name] for name in self.reported}
         return Scored(predictions, scores, pair=(predictions, references))
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:

@@ -277,7 +277,7 @@ def test_rows_without_text_are_left_out_and_others_keep_their_number(script, row
     path = str(write_jsonl(tmp_path / "data.jsonl", rows))
     metrics = run(script, path, test_file=path, skip_empty=True)
     assert {metrics[f"{part}_samples"] for part in ("train", "eval", "predict")} == {2}
-    assert "leaving out 1 of 3 rows, which have an empty text: line 2." in caplog.text
+    assert "leaving out 1 of 3 rows, which have an empty text, the first one in line 2." in caplog.text
     if script in ("glue", "swag"):
         lines = lines_of(tmp_path / "out" / "predict_results.txt")
         assert [line.split("\t")[0] for line in lines] == ["index", "0", "2"]
