@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_localattn.data.answers import extract_answers, write_answers
+from hf_localattn.data.answers import extract_answers, format_answers
 from hf_localattn.data.questions import (
     QuestionAnsweringCollator,
     check_window_settings,
@@ -238,12 +238,11 @@ def test_logits_that_do_not_fit():
             answers([window()], starts, ends)
 
 
-def test_files_hold_the_answers(tmp_path):
+def test_files_hold_the_answers():
     found = {"q": answers([window()], [logits((4, 3))], n_best_size=2, null_threshold=0.0)}
-    write_answers(found, tmp_path, "eval")
-    write_answers(found, tmp_path)
-    assert len(list(tmp_path.iterdir())) == 6  # and nothing temporary
-    assert json.loads((tmp_path / "eval_predictions.json").read_text()) == {"q": "cd"}
-    assert json.loads((tmp_path / "null_odds.json").read_text()) == {"q": -26.0}
-    best = json.loads((tmp_path / "nbest_predictions.json").read_text())["q"][0]
+    files = format_answers(found)
+    assert list(format_answers(found, "eval")) == [f"eval_{name}" for name in files]
+    assert json.loads(files["predictions.json"]) == {"q": "cd"}
+    assert json.loads(files["null_odds.json"]) == {"q": -26.0}
+    best = json.loads(files["nbest_predictions.json"])["q"][0]
     assert (best["text"], best["start"], best["end"], best["start_logit"]) == ("cd", 3, 5, 3.0)
