@@ -8,7 +8,7 @@ from hf_localattn.models.sla_masks import without_open_keys
 from tests.models.test_sla_masks import syntax_mask
 from tests.models.test_tokenizers import CAT, DOG, TOWN, rows, wrap
 from tests.reference import sla as reference
-from tests.tiny_parser import SENTENCES, tiny_parser
+from tests.tiny_parser import SENTENCES, record_parses, tiny_parser
 
 KEYS = ("word_index", "dep_heads")
 SPLIT = {"is_split_into_words": True}
@@ -30,16 +30,7 @@ def _nothing_parsed():
 
 @pytest.fixture
 def parsed(monkeypatch):
-    """Record the texts that the tiny pipeline parses, one list per call of `pipe`."""
-    pipeline, calls = sla_parser.load_pipeline(tiny_parser()), []
-    pipe = pipeline.pipe
-
-    def counting(texts):
-        calls.append(list(texts))
-        return pipe(calls[-1])
-
-    monkeypatch.setattr(pipeline, "pipe", counting)
-    return calls
+    return record_parses(monkeypatch, sla_parser.load_pipeline(tiny_parser()))
 
 
 def tree(encoded, *texts):

@@ -103,11 +103,17 @@ def test_encodes_as_the_backbone(backbone, tokenizer, own, call, options):
         assert all(isinstance(value, int) for row in rows(encoded, key) for value in row)
 
 
-def test_a_batch_is_its_rows(tokenizer):
-    texts, seconds = [CAT, "", DOG], [TOWN, CAT, "It rains."]
-    batch = tokenizer(texts, seconds)
-    for row, pair in enumerate(zip(texts, seconds, strict=True)):
-        assert {key: value[row] for key, value in batch.items()} == dict(tokenizer(*pair))
+@pytest.mark.parametrize("split", [False, True], ids=["texts", "words"])
+def test_a_batch_is_its_rows(tokenizer, split):
+    pairs = [(f"[CUE] {CAT}", DOG), (TOWN, f"{CAT} not"), (DOG, "so [CUE] not")]
+    pairs = [tuple(text.split() for text in pair) for pair in pairs] if split else pairs
+    options = {"is_split_into_words": split, "return_offsets_mapping": True}
+    for call in ((pairs,), map(list, zip(*pairs, strict=True))):
+        batch = tokenizer(*call, **options)
+        for row, pair in enumerate(pairs):
+            alone = tokenizer(*pair, **options)
+            assert {key: values[row] for key, values in batch.items()} == dict(alone)
+            assert batch.word_ids(row) == alone.word_ids()
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
