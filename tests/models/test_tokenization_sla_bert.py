@@ -1,5 +1,7 @@
 """What `SlaBertTokenizer` says of each token: its word, and the first token of the word's head."""
 
+from collections import Counter
+
 import pytest
 import torch
 
@@ -39,6 +41,7 @@ def tree(encoded, *texts):
     for word, *place in zip(word_index, encoding.sequence_ids, encoding.word_ids, encoding.offsets, strict=True):
         places.setdefault(word, []).append(place)
     places.pop(-1)
+    assert isinstance(texts[0], list) or [*places] == [*range(len(places))]
     written = {}
     for word, tokens in places.items():
         (segment, number, (begin, _)), (*_, (_, end)) = tokens[0], tokens[-1]
@@ -180,14 +183,9 @@ def test_parses_what_is_new_in_one_go_and_nothing_for_ids_alone(tokenizer, parse
         assert [len(one) for one in parsed] == ([texts] if texts else [])
 
 
-def shape(words, heads):
-    """The depth and the number of children of each word, sorted."""
-    parent = {words.index(word): heads[words.index(word)] for word in words if word >= 0}
-
-    def depth(place):
-        return 0 if parent[place] == place else 1 + depth(parent[place])
-
-    return sorted((depth(place), list(parent.values()).count(place)) for place in parent)
+def children(words, heads):
+    """Sorted numbers of children of all words that have any."""
+    return sorted(Counter(heads[words.index(word)] for word in {*words} - {-1}).values())
 
 
 def test_shuffled_trees_keep_their_shape_and_come_from_the_text(tokenizer):
@@ -196,7 +194,8 @@ def test_shuffled_trees_keep_their_shape_and_come_from_the_text(tokenizer):
     parsed, drawn = (tuple(one(text)[key] for key in KEYS) for one in (tokenizer, shuffling))
     assert drawn != parsed
     assert shuffling([CAT, text])["dep_heads"][1] == drawn[1], "the same in each batch"
-    assert shape(*drawn) == shape(*parsed)
+    assert reference.is_structure(*drawn)
+    assert children(*drawn) == children(*parsed)
     heads = {**SPLIT, "heads": [1, 1]}
     assert shuffling(["a", "dog"], **heads)["dep_heads"] == tokenizer(["a", "dog"], **heads)["dep_heads"]
 
