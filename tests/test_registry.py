@@ -91,7 +91,7 @@ def test_an_entry_is_complete(name):
     for view in (family.local_map, family.gates, family.token_weights):
         assert view is None or view.is_available(config)
     inputs = {name for model in (family.model, *family.heads.values()) for name in model.token_inputs}
-    assert {value for value in (family.query and family.query.input, family.parse) if value} <= inputs
+    assert {value for value in (family.query, family.parse) if value} <= inputs
 
 
 def test_a_family_that_is_not_there_is_an_error():

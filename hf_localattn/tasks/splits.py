@@ -86,14 +86,13 @@ def load_splits(task: Task, parts: Mapping[str, str], **hub_arguments: Any) -> t
 
 def warn_of_no_query(split: str, features: datasets.Dataset) -> None:
     """Warn if the first rows of a split all have an empty query. Features without a query input are ignored."""
-    queries = (family.query for family in FAMILIES.values() if family.query is not None)
-    for query in queries:
-        if query.input not in features.column_names:
+    for family in FAMILIES.values():
+        if family.query not in features.column_names:
             continue
-        rows = features[:QUERY_ROWS][query.input]
+        rows = features[:QUERY_ROWS][family.query]
         masks = chain.from_iterable(([mask] if not mask or isinstance(mask[0], int) else mask) for mask in rows)
         if not any(any(mask) for mask in masks):
-            logger.warning("No %s row (of the first %d) has a query: %s", split, len(rows), query.warning)
+            logger.warning("No %s row (of the first %d) has a query: %s.", split, len(rows), family.query_advice)
 
 
 def _training_data(task: Task, hub: Mapping[str, Any]) -> Data:
