@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,11 @@ from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remov
 from hf_localattn.installed.backbones import family_fields
 from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_tokenizer, missing_inputs
-from hf_localattn.registry import Family, family_of, get_family
+from hf_localattn.registry import get_family
 
 logger = logging.getLogger(__name__)
 
-INIT = "init"  # content of the marker file of a folder that `init_checkpoint` has not finished
+MOVING = "files are moved here"  # content of the marker file of a folder that `new_folder` has not finished
 
 
 def init_checkpoint(
@@ -37,10 +39,8 @@ def init_checkpoint(
 ) -> Path:
     """Write a checkpoint folder with a pretrained backbone and new local layers. Any script can fine-tune it.
 
-    The folder has the weights, the configuration, the code files and the tokenizer. The weights are those of the model
-    without a head, or of the generation model for an encoder-decoder, unless `task` selects a head. `auto_map` lists
-    all heads of the family. If writing fails, the folder is left unchanged. If the process is killed, the same call
-    writes the folder again.
+    The weights are those of the model without a head, or of the generation model for an encoder-decoder, unless `task`
+    selects a head. If writing fails, the folder is left unchanged. If the process is killed, the same call writes it.
 
     Args:
         family: Name of the family, a key of `hf_localattn.registry.FAMILIES`.
@@ -60,9 +60,9 @@ def init_checkpoint(
         The folder.
 
     Raises:
-        FileExistsError: The folder is not empty, or is a file.
-        ValueError: The family or a field is unknown, a value is invalid, the backbone is not supported, or another
-            process uses the folder.
+        FileExistsError: The folder is not empty.
+        ValueError: The family or a field is unknown, a value is invalid, the backbone is not supported, or the folder
+            is a file or in use by another process.
         OSError: The backbone cannot be loaded.
 
     Example:
@@ -74,18 +74,11 @@ def init_checkpoint(
         ...     sorted(path.name for path in folder.iterdir() if path.suffix != ".py")
         ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json']
     """
-    output = Path(output_dir)
-    marker = output / UNFINISHED
-    if output.is_file():
-        raise FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
-    with claimed(output):
-        remove_leftovers(output)
-        is_unfinished = marker.is_file() and marker.read_text(encoding="utf-8") == INIT
-        if {path.name for path in output.iterdir()} - {LOCK} and not is_unfinished:
-            raise FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
+    with new_folder(output_dir) as unfinished:
         classes = get_family(family)
         if trained is not None:
-            config_fields = {**_trained_fields(classes, trained), **config_fields}
+            own = classes.config.from_pretrained(trained)
+            config_fields = {name: getattr(own, name) for name in family_fields(classes.config)} | config_fields
         fields, settings = classes.split_fields(config_fields)
         source = resolve_backbone(backbone)
         tokenizer = load_tokenizer(source, revision=revision, token=token)
@@ -98,24 +91,31 @@ def init_checkpoint(
             if trained is not None:
                 _take_weights(model, trained)
         warn_of_parser(tokenizer, model.config)
+        model.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+    return Path(output_dir)
 
-        with atomic_directory(output) as unfinished:
-            model.save_pretrained(unfinished)
-            tokenizer.save_pretrained(unfinished)
-            atomic_write(marker, INIT)  # a process killed from here on leaves an incomplete folder
+
+@contextmanager
+def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Provide a temporary folder whose files are moved to a new or empty folder when the block ends without an error.
+
+    A process that is killed while it moves them leaves a folder that counts as empty.
+
+    Raises:
+        FileExistsError: The folder is not empty.
+        ValueError: The folder is a file, or another process uses it.
+    """
+    marker = Path(folder, UNFINISHED)
+    with claimed(folder):
+        remove_leftovers(Path(folder))
+        is_unfinished = marker.is_file() and marker.read_text(encoding="utf-8") == MOVING
+        if {path.name for path in Path(folder).iterdir()} - {LOCK} and not is_unfinished:
+            raise FileExistsError(f"{str(folder)!r} exists already: choose a new or empty folder.")
+        with atomic_directory(folder) as unfinished:
+            yield Path(unfinished)
+            atomic_write(marker, MOVING)
         marker.unlink()
-    return output
-
-
-def _trained_fields(family: Family, checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the fields of a checkpoint that belong to the family, if it is one of the family."""
-    config = AutoConfig.from_pretrained(checkpoint)
-    if family_of(config) is not family:
-        raise ValueError(
-            f"{str(checkpoint)!r} is a {config.model_type!r} checkpoint, which has no local layers of "
-            f"{family.name!r}: name a checkpoint of this family."
-        )
-    return {name: getattr(config, name) for name in family_fields(family.config)}
 
 
 def _take_weights(model: PreTrainedModel, checkpoint: str | os.PathLike[str]) -> None:
@@ -137,21 +137,18 @@ def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig)
             "The tokenizer has no parser to compute %s: set `parser`, or pass `heads` with each text.", missing
         )
     elif hasattr(tokenizer, "check_parser"):
+        warn_of_parser_folder(tokenizer.parser)
         try:
             tokenizer.check_parser()
         except (ImportError, OSError, ValueError) as error:
             logger.warning("The tokenizer cannot parse here yet. %s", error)
-        else:
-            warn_of_parser_folder(tokenizer.parser)
 
 
 def warn_of_parser_folder(parser: str | None) -> None:
     """Warn if the parser is a folder. Other machines lack the folder, and loading requires its name as an argument."""
     if parser is not None and not parser.isidentifier():
         logger.warning(
-            "The tokenizer parses with the pipeline in the folder %s. Before sharing the checkpoint, name a pipeline"
-            " that others can install. Without trust_remote_code, pass the folder again when loading:"
-            " AutoTokenizer.from_pretrained(CHECKPOINT, parser=%r), --local_config parser=%s in scripts, or"
-            " --config parser=%s in hf-localattn inspect.",
-            *(parser, parser, parser, parser),
+            "The tokenizer parses with the pipeline in the folder %s. Name one that others can install before you"
+            " share the checkpoint. Without trust_remote_code, pass parser=%s again when you load it.",
+            *(parser, parser),
         )

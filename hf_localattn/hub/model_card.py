@@ -35,9 +35,6 @@ TAG = "hf_localattn"
 WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")
 """Tasks for which transformers 5 has no pipeline."""
 
-_OF_RECORDS = {"datasets", "metrics", "model-index"}
-"""Metadata that may come from the record of an earlier run."""
-
 
 def render_card(
     config: Mapping[str, Any],
@@ -65,10 +62,10 @@ def render_card(
     data = _metadata(config, record, _line(name))
     for key, value in (metadata or {}).items():
         setattr(data, key, value)
-    task = _task(config)
-    finds_cues = task == "token-classification" and not set(CUE_LABELS).isdisjoint(_labels(config))
-    pipeline_task = "negation" if finds_cues else None if task in WITHOUT_PIPELINE else task
-    family = FAMILIES.get(config["model_type"])
+    family, task = FAMILIES.get(config["model_type"]), _task(config)
+    labels = [str(label) for label in (config.get("id2label") or {}).values()]
+    is_numbered = all(re.fullmatch(r"LABEL_\d+", label) for label in labels)
+    finds_cues = task == "token-classification" and not set(CUE_LABELS).isdisjoint(labels)
     # What strangers wrote is escaped wherever the template shows it; `safe` marks our own Markdown.
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_escaped
@@ -82,10 +79,10 @@ def render_card(
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
         architecture=_architecture(config),
         task=task,
-        pipeline_task=pipeline_task,
+        pipeline_task="negation" if finds_cues else None if task in WITHOUT_PIPELINE else task,
         auto_class=AUTO_CLASSES[task].__name__ if task else "AutoModel",
-        fields=_set_fields(config),
-        labels=_labels(config) if task in ("text-classification", "token-classification") else [],
+        fields=_set_fields(config, family) if family else {},
+        labels=labels if (task or "").endswith("classification") and not is_numbered else [],
         record=record,
         base_models=_listed(data.base_model),
         repo_id=repo_id,
@@ -101,23 +98,20 @@ def write_card(
     *,
     repo_id: str | None = None,
     revision: str | None = None,
-    overwrite: bool = False,
+    overwrite: bool | None = False,
     published: str | None = None,
-    base_language: str | list[str] | None = None,
     **metadata: Any,
 ) -> Path:
-    """Write or update the card of a checkpoint folder. Text and metadata added by people are kept.
-
-    Added text is the text below the last generated line. The name on the Hub and the commit are also kept.
+    """Write or update the card of a checkpoint folder. What people added to its metadata and at its end is kept.
 
     Args:
         checkpoint: Folder with a `config.json`.
         repo_id (*optional*): Name on the Hub, for the loading instructions. Defaults to the name in the existing card.
         revision (*optional*): Commit on the Hub to load. Defaults to the commit in the existing card.
-        overwrite (*optional*, defaults to False): If True, replace a card that this package did not write.
+        overwrite (*optional*, defaults to False): If True, replace a card that this package did not write. If None,
+            keep it, with a warning.
         published (*optional*): Card of the same model on the Hub. Additions to this card are kept, too. Additions to
             the card in the folder take precedence.
-        base_language (*optional*): Languages of the base model, for a card without languages.
         **metadata: Further metadata, such as `license` and `language`.
 
     Returns:
@@ -131,17 +125,21 @@ def write_card(
     config, record = read_config(folder), TrainingRecord.load(folder)
     path = folder / CARD
     here = read_utf8(path) if path.is_file() else None
-    if here is not None and not is_ours(here):
+    if here is not None and BOUNDARY not in here:
+        if overwrite is None:
+            logger.warning(
+                "%s was not written by hf-localattn and is kept; `--overwrite` of `card` replaces it.", path
+            )
+            return path
         if not overwrite:
             raise ValueError(
                 f"{path} was not written by hf-localattn, and would be lost: move it, or pass --overwrite. To keep"
                 f" its text, move it below this line: {BOUNDARY}"
             )
         here = None
-    own_part = ""
-    own_metadata: dict[str, Any] = {} if base_language is None else {"language": base_language}
+    own_part, own_metadata = "", dict[str, Any]()
     for card in filter(None, (published, here)):  # the card in the folder takes precedence
-        if is_ours(card) or not has_text(card):
+        if BOUNDARY in card or not has_text(card):
             own_metadata |= _added(card, path, config, record)
             own_part = card.partition(BOUNDARY)[2].strip("\n") or own_part
     if here is not None and repo_id is None:
@@ -150,34 +148,10 @@ def write_card(
     given = {name: value for name, value in metadata.items() if value is not None}
     has_code = config["model_type"] in FAMILIES and any(folder.glob("*.py"))
     code = verify_checkpoint(folder, subfolders=False) if has_code else None
-    text = render_card(
-        config, record, repo_id=repo_id, revision=revision, metadata={**own_metadata, **given}, code=code
-    )
+    where: dict[str, Any] = {"repo_id": repo_id, "revision": revision}
+    text = render_card(config, record, **where, metadata=own_metadata | given, code=code)
     atomic_write(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
     return path
-
-
-def renew_card(checkpoint: str | os.PathLike[str], **settings: Any) -> None:
-    """Write or update a card like `write_card`, but keep a card that this package did not write, with a warning.
-
-    Args:
-        checkpoint: Folder with a `config.json`.
-        **settings: Arguments of `write_card`.
-    """
-    path = Path(checkpoint, CARD)
-    if path.is_file() and not is_ours(read_utf8(path)):
-        logger.warning(
-            "%s was not written by hf-localattn and is kept. `hf-localattn card %s --overwrite` replaces it.",
-            path,
-            checkpoint,
-        )
-    else:
-        write_card(checkpoint, **settings)
-
-
-def is_ours(card: str) -> bool:
-    """Return True for a card that was written here."""
-    return BOUNDARY in card
 
 
 def has_text(card: str) -> bool:
@@ -185,32 +159,11 @@ def has_text(card: str) -> bool:
     return bool(REGEX_YAML_BLOCK.sub("", card).strip())
 
 
-def base_model_of(config: Mapping[str, Any], record: TrainingRecord | None) -> str | None:
-    """Return the Hub id of the model that was fine-tuned, or of the backbone; None if neither is known."""
-    if record is not None and record.base_model:
-        return record.base_model
-    return (config.get("backbone_config") or {}).get("_name_or_path") or None
-
-
 def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: str) -> ModelCardData:
-    """Return the metadata that follow from the checkpoint."""
-    results = _results(_task(config), record) if record else []
-    model_type = config["model_type"]
-    return ModelCardData(
-        base_model=_line(base_model_of(config, record)),
-        datasets=[_line(record.dataset)] if record and record.dataset else None,
-        eval_results=results or None,
-        library_name="transformers",
-        metrics=sorted({result.metric_type for result in results}) or None,
-        model_name=name if results else None,
-        pipeline_tag=_task(config),
-        tags=[TAG, model_type] if model_type in FAMILIES else [TAG],
-    )
-
-
-def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
-    """Return the scores in the form of the Hub, without losses and NaN."""
-    return [
+    """Return the metadata that follow from the checkpoint. The scores are without losses and NaN."""
+    task, model_type = _task(config), config["model_type"]
+    base_model = (record and record.base_model) or (config.get("backbone_config") or {}).get("_name_or_path") or None
+    results = [
         EvalResult(
             task_type=task or _line(record.task),
             dataset_type=_line(record.dataset) or "local",
@@ -220,9 +173,19 @@ def _results(task: str | None, record: TrainingRecord) -> list[EvalResult]:
             metric_type=_line(score.metric),
             metric_value=score.value,
         )
-        for score in record.scores
-        if score.metric != "loss" and not math.isnan(score.value)
+        for score in (record.scores if record else ())
+        if record and score.metric != "loss" and not math.isnan(score.value)
     ]
+    return ModelCardData(
+        base_model=_line(base_model),
+        datasets=[_line(record.dataset)] if record and record.dataset else None,
+        eval_results=results or None,
+        library_name="transformers",
+        metrics=sorted({result.metric_type for result in results}) or None,
+        model_name=name if results else None,
+        pipeline_tag=task,
+        tags=[TAG, model_type] if model_type in FAMILIES else [TAG],
+    )
 
 
 def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
@@ -232,7 +195,7 @@ def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRec
     except Exception as error:  # YAML raises anything
         raise ValueError(f"The metadata of {path}, or of the card on the Hub, cannot be read: {error}") from None
     ours = _metadata(config, record, "").to_dict()
-    known = ours.keys() | (_OF_RECORDS if record is not None else set())
+    known = {*ours, *(("datasets", "metrics", "model-index") if record is not None else ())}  # of an earlier run, too
     added = {name: value for name, value in found.items() if name not in known and value is not None}
     for name in ("tags", "datasets", "base_model"):
         own, theirs = _listed(ours.get(name)), _listed(found.get(name))
@@ -249,21 +212,12 @@ def _task(config: Mapping[str, Any]) -> str | None:
     return task_of_class(_architecture(config))
 
 
-def _set_fields(config: Mapping[str, Any]) -> dict[str, Any]:
+def _set_fields(config: Mapping[str, Any], family: Family) -> dict[str, Any]:
     """Return the fields of the family with non-default values."""
-    family = FAMILIES.get(config["model_type"])
-    if family is None:
-        return {}
     default = family.config(backbone_config=config.get("backbone_config"))  # some defaults depend on the backbone
     defaults = json.loads(default.to_json_string(use_diff=False))  # in the types of the JSON file
     own = family_fields(family.config)
     return {name: value for name, value in config.items() if name in own and value != defaults[name]}
-
-
-def _labels(config: Mapping[str, Any]) -> list[str]:
-    """Return the names of the labels; none if they are only numbered."""
-    names = [str(name) for name in (config.get("id2label") or {}).values()]
-    return [] if all(re.fullmatch(r"LABEL_\d+", name) for name in names) else names
 
 
 def _listed(value: Any) -> list[Any]:

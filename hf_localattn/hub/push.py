@@ -14,17 +14,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitInfo, HfApi, ModelCard, hf_hub_download
+from huggingface_hub import CommitInfo, HfApi, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import STAGING
 from hf_localattn.hub.checkpoint import warn_of_parser_folder
-from hf_localattn.hub.model_card import CARD, base_model_of, has_text, is_ours, renew_card
-from hf_localattn.hub.record import TrainingRecord
+from hf_localattn.hub.model_card import BOUNDARY, CARD, has_text, write_card
 from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
-from hf_localattn.installed.files import CONVERSION, check_weights
 from hf_localattn.names import read_config
 from hf_localattn.parsing import read_json, read_utf8
 from hf_localattn.registry import FAMILIES
@@ -41,9 +39,8 @@ SHARED = (
 """Patterns of the uploaded files. Other files of the folder, such as logs and pickles, are not uploaded."""
 
 STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
-"""Patterns of files that are deleted on the Hub unless uploaded again: old weights and local files of Trainer.
-
-Old weights could be loaded instead of the new ones."""
+"""Patterns of files that are deleted on the Hub unless uploaded again: old weights, which could be loaded, and
+Trainer's files about a machine."""
 
 CARD_MESSAGE = "Model card"
 """Message of the commits that have only a card, which no card pins."""
@@ -61,9 +58,8 @@ def push_checkpoint(
 ) -> CommitInfo:
     """Upload a checkpoint folder to the Hub, with a card that pins the uploaded commit.
 
-    After a failure, repeat the call to upload the missing files. After a success, the same call changes nothing. Text
-    that you added to the card, in the folder or on the Hub, is kept. A card in the folder that you wrote yourself is
-    uploaded unchanged. If you wrote only the card on the Hub yourself, this card is kept.
+    After a failure, repeat the call to upload the missing files. After a success, the same call changes nothing. What
+    you added to the card, in the folder or on the Hub, is kept, and so is a card that you wrote yourself.
 
     Args:
         checkpoint: Folder with a configuration and safetensors weights.
@@ -81,8 +77,7 @@ def push_checkpoint(
         FileNotFoundError: The folder is not a checkpoint.
         ValueError: The weights are not safetensors, a file is a link or names other code, the card cannot be updated,
             `private` is True for a public repository, or another process uses the folder.
-        OSError: The Hub cannot be reached, or refuses the upload. Weights, code and tokenizer of the folder are
-            unchanged.
+        OSError: The Hub cannot be reached, or refuses the upload.
     """
     folder = Path(checkpoint)
     check_checkpoint(folder)
@@ -96,83 +91,55 @@ def push_checkpoint(
     with lock, hub_upload_errors(f"upload {str(folder)!r} to {repo_id!r}", remedy):
         repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
         if private and not api.model_info(repo_id).private:
-            raise ValueError(
-                f"{repo_id} exists already and is public: make it private on its settings page first, or leave out"
-                " --private."
-            )
+            raise ValueError(f"{repo_id} exists and is public: make it private first, or leave out --private.")
         if branch is not None:
             api.create_branch(repo_id, branch=branch, exist_ok=True)
         before = api.model_info(repo_id, revision=branch)
-        there = {sibling.rfilename for sibling in before.siblings or ()}
+        stale = {one.rfilename for one in before.siblings or () if _matches(one.rfilename, STALE)} - {*names}
         commit = api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
             commit_message=message or f"Upload {read_config(folder)['model_type']} model",
             revision=branch,
             allow_patterns=names,
-            delete_patterns=[name for name in there - set(names) if _matches(name, STALE)],
+            delete_patterns=list(stale),
         )
         if commit.oid == before.sha:  # no file has changed
             commits = api.list_repo_commits(repo_id, revision=branch)
             pinned = next((one.commit_id for one in commits if one.title != CARD_MESSAGE), commit.oid)
             commit = dataclasses.replace(commit, oid=pinned)
         own_card, card = folder / CARD, published_text(api, repo_id, CARD, revision=before.sha)
-        has_custom_card = own_card.is_file() and not is_ours(read_utf8(own_card))
-        if card is not None and has_text(card) and not is_ours(card) and not has_custom_card:
+        is_custom = own_card.is_file() and BOUNDARY not in read_utf8(own_card)
+        if card is not None and has_text(card) and BOUNDARY not in card and not is_custom:
             logger.warning("The card of %s was not written by hf-localattn and is kept.", repo_id)
             return commit
-        language = _language_of_base(api, folder)
-        renew_card(folder, repo_id=repo_id, revision=commit.oid, published=card, base_language=language, **metadata)
-        api.upload_file(
-            repo_id=repo_id,
-            path_or_fileobj=own_card,
-            path_in_repo=CARD,
-            commit_message=CARD_MESSAGE,
-            revision=branch,
-        )
+        write_card(folder, repo_id=repo_id, revision=commit.oid, published=card, overwrite=None, **metadata)
+        upload: dict[str, Any] = {"path_in_repo": CARD, "commit_message": CARD_MESSAGE, "revision": branch}
+        api.upload_file(repo_id=repo_id, path_or_fileobj=own_card, **upload)
     return commit
 
 
 def upload_in_background(
-    checkpoint: str | os.PathLike[str],
-    repo_id: str,
-    *,
-    message: str,
-    path_in_repo: str | None = None,
-    token: str | bool | None = None,
-    branch: str | None = None,
+    folder: Path, *, token: str | None = None, path_in_repo: str | None = None, **settings: Any
 ) -> Future[CommitInfo]:
-    """Start uploading the current files of a checkpoint folder. Later changes to the folder are not uploaded.
-
-    The files are linked into a temporary folder next to the checkpoint, or copied if links are not supported.
+    """Start uploading a checkpoint folder as it is now. Later changes to the folder are not uploaded.
 
     Args:
-        checkpoint: Checkpoint folder.
-        repo_id: Name of the repository on the Hub, "owner/name".
-        message: Message of the commit.
+        folder: Checkpoint folder.
+        token (*optional*): Access token for the Hub.
         path_in_repo (*optional*): Folder in the repository for all files, with the training state. By default, only
             what `push_checkpoint` uploads goes to the root of the repository.
-        token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
-        branch (*optional*, defaults to "main"): Branch of the repository.
+        **settings: Further arguments of `HfApi.upload_folder`, such as `repo_id`.
     """
-    folder = Path(checkpoint)
-    all_names = [path.name for path in folder.iterdir() if path.is_file()]
+    every = [path.name for path in folder.iterdir() if path.is_file() and path.name != "training_args.bin"]
     staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder.parent))
-    for name in shared_files(folder) if path_in_repo is None else all_names:
-        if name == "training_args.bin":  # a pickle with settings of this machine
-            continue
+    for name in shared_files(folder) if path_in_repo is None else every:
         try:
             os.link(folder / name, staging / name)
         except OSError:  # links are not supported here
             shutil.copy2(folder / name, staging / name)
-    upload: Future[CommitInfo] = HfApi(token=token).upload_folder(
-        repo_id=repo_id,
-        folder_path=staging,
-        path_in_repo=path_in_repo,
-        commit_message=message,
-        revision=branch,
-        run_as_future=True,
-    )
+    settings |= {"folder_path": staging, "path_in_repo": path_in_repo}
+    upload: Future[CommitInfo] = HfApi(token=token).upload_folder(run_as_future=True, **settings)
     upload.add_done_callback(lambda _: shutil.rmtree(staging, ignore_errors=True))
     return upload
 
@@ -188,12 +155,12 @@ def check_checkpoint(folder: Path) -> None:
     Uploading follows links, so a link could publish any file of this machine.
 
     Raises:
-        ValueError: Weights are missing, damaged or pickled; a file is a link; or a file names code that is not beside
-            it.
+        ValueError: There are no safetensors weights, a file is a link, or a file names code that is not beside it.
     """
-    names = [path.name for path in folder.iterdir() if path.name == CARD or _matches(path.name, SHARED)]
-    if links := [name for name in sorted(names) if not is_regular(folder / name, folder)]:
-        raise ValueError(f"{folder / links[0]} is a link: replace it with the file.")
+    names = sorted(path.name for path in folder.iterdir() if _matches(path.name, (CARD, *SHARED)))
+    for name in names:
+        if not is_regular(folder / name, folder):
+            raise ValueError(f"{folder / name} is a link: replace it with the file.")
     if read_config(folder)["model_type"] in FAMILIES:
         code = verify_checkpoint(folder, subfolders=False)
         others = [file for file in code.others if file.name in names or file.verdict == MISSING]
@@ -206,13 +173,8 @@ def check_checkpoint(folder: Path) -> None:
                 " trust_remote_code=True. To restore the package's files, load and save the model.",
                 *(folder, code.compared_with, ", ".join(f"{file.name} ({file.verdict})" for file in others)),
             )
-    weights = sorted(folder.glob("*.safetensors"))
-    for path in weights:
-        check_weights(path)
-    if not weights:
-        pickled = sorted(path.name for path in folder.glob("*.bin"))
-        reason = f"has its weights in {pickled[0]}. {CONVERSION}" if pickled else "has no .safetensors file."
-        raise ValueError(f"{folder} {reason}")
+    if not any(folder.glob("*.safetensors")):
+        raise ValueError(f"{folder} has no .safetensors file.")
 
 
 def parser_of(folder: Path) -> str | None:
@@ -229,20 +191,6 @@ def published_text(api: HfApi, repo_id: str, name: str, **where: Any) -> str | N
     except EntryNotFoundError:
         return None
     return Path(path).read_text(encoding="utf-8")
-
-
-def _language_of_base(api: HfApi, folder: Path) -> str | list[str] | None:
-    """Return the languages in the card of the base model; None if they are not known."""
-    base_model = base_model_of(read_config(folder), TrainingRecord.load(folder))
-    if base_model is None:
-        return None
-    try:
-        language = ModelCard(published_text(api, base_model, CARD) or "", ignore_metadata_errors=True).data.get(
-            "language"
-        )
-    except (OSError, ValueError):  # no such model, no access, or metadata that cannot be read
-        return None
-    return language if isinstance(language, str | list) else None
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

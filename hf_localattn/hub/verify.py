@@ -28,9 +28,12 @@ EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
 MODELS = Path(models.__file__).parent  # files that are saved with checkpoints
 CODE = (".py", ".pyc", ".pyd", ".so")  # suffixes of files that Python can import
 ADAPTER = "adapter_config.json"  # makes transformers load another checkpoint, which it names, with its code
-NAMES_CODE = ("auto_map", "custom_pipelines")  # entries of JSON files
+OF_TOOLS = {".git", ".cache", "__pycache__"}  # folders that transformers does not read
+
+# Entries of JSON files
+NAMES_CODE = ("auto_map", "custom_pipelines")
+NAMES_WEIGHTS = "weight_map"
 REFUSED = ("configuration_files", "kernel_config", "use_kernels")  # they name another configuration, or kernels
-OF_TOOLS = (".git", ".cache", "__pycache__")  # folders that transformers does not read
 # Places of a pipeline's Auto classes, which are those of transformers, and of its type:
 OF_TRANSFORMERS = re.compile(r"(.*\.)?custom_pipelines\.[^.]+\.(pt|tf|type)(\.\d+)?")
 
@@ -98,11 +101,7 @@ class Verification:
         if self.saved_by is None:
             lines.append("The checkpoint does not say which version of hf_localattn saved it.")
         elif self.saved_by != self.compared_with:
-            saved_by = _harmless(self.saved_by)
-            lines.append(
-                f"The checkpoint was saved by hf_localattn {saved_by}: differences may be due to the version."
-                f" Install hf_localattn=={saved_by} in another environment, and verify there."
-            )
+            lines.append(f"The checkpoint was saved by version {_harmless(self.saved_by)}: install that to verify it.")
         return "\n".join(lines)
 
 
@@ -130,7 +129,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     config = read_config(folder)
     get_family(config["model_type"])
     every = folder.rglob("*") if subfolders else folder.glob("*")
-    paths = sorted(path for path in every if not set(path.relative_to(folder).parts) & set(OF_TOOLS))
+    paths = [path for path in every if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
     files: list[CodeFile] = []
     expected: set[Path] = set()
 
@@ -144,17 +143,13 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
             add(path, EXTRA, "an adapter")
         elif path.suffix == ".json" and path.is_file():
             try:
-                content = parse_json(read_utf8(path), path.name)
+                for note, modules in _entries(parse_json(read_utf8(path), path.name)):
+                    if not modules:
+                        add(path, EXTRA, note)
+                    expected |= {path.with_name(module) for module in modules}
             except ValueError as error:
                 add(path, EXTRA, str(error))
-                continue
-            for shard in _other_shards(content):
-                add(path, EXTRA, f"weights in {shard[:200]!r}")
-            for place, value in _entries(content):
-                if not (modules := _own_modules(place, value)):
-                    add(path, EXTRA, f"{place} is {repr(value)[:200]}")
-                expected |= {path.with_name(one) for one in modules}
-    for path in sorted(expected | {path for path in paths if path.suffix in CODE and not path.is_dir()}):
+    for path in expected | {path for path in paths if path.suffix in CODE and not path.is_dir()}:
         if not is_regular(path, folder):
             if not path.is_symlink():  # a link is an extra file already
                 add(path, MISSING)
@@ -188,38 +183,27 @@ def is_regular(path: Path, folder: Path) -> bool:
     return path.is_file() or path.is_dir()
 
 
-def _entries(content: Any, where: str = "", *, names: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yield the place and value of each entry of a JSON file that names code, or is refused, at any depth."""
+def _entries(content: Any, where: str = "", kind: str = "") -> Iterator[tuple[str, set[str]]]:
+    """Yield each entry of a JSON file that names code, kernels or weights, and the package's files that it needs.
+
+    An entry that names anything besides the package's files and safetensors in the folder is yielded without files.
+    """
     if isinstance(content, dict | list):
         for key, value in content.items() if isinstance(content, dict) else enumerate(content):
             place = f"{where}.{key}" if where else str(key)
-            is_kernel = str(key).endswith("_implementation") and isinstance(value, str) and "/" in value
-            if (key in REFUSED and value) or is_kernel:
-                yield place, value
+            if (key in REFUSED and value) or (str(key).endswith("_implementation") and "/" in str(value)):
+                yield f"{place} is {repr(value)[:200]}", set()
             else:
-                yield from _entries(value, place, names=names or key in NAMES_CODE)
-    elif names and isinstance(content, str) and not OF_TRANSFORMERS.fullmatch(where):
-        yield where, content
-
-
-def _other_shards(content: Any) -> list[str]:
-    """Return the files of an index of weights that are not safetensors beside it."""
-    shards = content.get("weight_map") if isinstance(content, dict) else None
-    names = {str(name) for name in shards.values()} if isinstance(shards, dict) else set()
-    return sorted(name for name in names if not re.fullmatch(r"[\w.-]+\.safetensors", name))
-
-
-def _own_modules(place: str, value: Any) -> set[str]:
-    """Return the package's files that an entry needs: that of the class it names, and what this file imports.
-
-    Return an empty set if the entry names anything else.
-    """
-    is_name = place.split(".")[-1] not in REFUSED and isinstance(value, str)
-    match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", value) if is_name else None
-    module = MODELS / f"{match[1]}.py" if match else None
-    if module is None or not module.is_file():
-        return set()
-    return {module.name, *(Path(path).name for path in get_relative_import_files(module))}
+                is_kind = key in NAMES_CODE or (key == NAMES_WEIGHTS and not kind)
+                yield from _entries(value, place, str(key) if is_kind else kind)
+    elif kind == NAMES_WEIGHTS and not re.fullmatch(r"[\w.-]+\.safetensors", str(content)):
+        yield f"{where} is {repr(content)[:200]}", set()
+    elif kind in NAMES_CODE and isinstance(content, str) and not OF_TRANSFORMERS.fullmatch(where):
+        match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", content)
+        module = MODELS / f"{match[1]}.py" if match else None
+        is_ours = module is not None and module.is_file()
+        imported = get_relative_import_files(module) if is_ours else ()
+        yield f"{where} is {content[:200]!r}", {Path(path).name for path in (module, *imported) if is_ours}
 
 
 def _harmless(text: str) -> str:

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from huggingface_hub.utils.tqdm import enable_progress_bars
-from safetensors import SafetensorError, safe_open
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
@@ -91,15 +90,6 @@ def _entries(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield f"{path}{name}", value
         if isinstance(value, Mapping | list) and name not in ("id2label", "label2id"):
             yield from _entries(value, f"{path}{name}.")
-
-
-def check_weights(path: str | os.PathLike[str]) -> None:
-    """Raise `ValueError` if a safetensors file is damaged."""
-    try:
-        with safe_open(path, framework="pt"):
-            pass
-    except SafetensorError as error:
-        raise ValueError(f"{os.fspath(path)} is not a whole safetensors file: {error}.") from error
 
 
 @contextmanager

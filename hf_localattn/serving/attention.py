@@ -12,12 +12,8 @@ from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
 from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
 
-MOST_TOKENS = 128
-"""Largest number of tokens of a map. A larger map would be slow to transfer and to show."""
-
-EXCERPT = 200
-"""Number of characters around an answer for which attention is shown."""
-
+MOST_TOKENS = 128  # of a map; a larger one would be slow to transfer and to show
+EXCERPT = 200  # number of characters around an answer for which attention is shown
 TOKENS, GATES = "token weights", "gates by layer"
 MAPS = {"local attention": LOCAL, "self-attention": SELF}
 
@@ -32,12 +28,7 @@ def attention_kinds(config: PreTrainedConfig) -> list[str]:
 
 
 def attended_texts(texts: Sequence[str], found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the text, or pair of texts, whose attention explains a finding.
-
-    Args:
-        texts: Texts of the page.
-        found: Finding of a widget: an answer, a cue with its scope, the best choice, or {}.
-    """
+    """Return the text, or pair of texts, whose attention explains an answer, a cue, the best choice, or nothing."""
     if "choice" in found:
         return texts[0], found["choice"]
     if "sentence" in found:  # with a marker before the word of each cue
@@ -56,13 +47,7 @@ def attended_texts(texts: Sequence[str], found: Mapping[str, Any]) -> tuple[str,
 
 
 def attention_html(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], kind: str) -> str:
-    """Return HTML with the attention on a text or a pair of texts.
-
-    Args:
-        model: Model with eager attention.
-        tokenizer: Fast tokenizer of the model.
-        texts: One or two texts.
-        kind: One of the model's `attention_kinds`.
+    """Return HTML with a kind of attention (`attention_kinds`) on a text or a pair of texts.
 
     Raises:
         ValueError: The text is too long, or has no query for the attention.

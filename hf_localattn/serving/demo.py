@@ -5,16 +5,15 @@ from __future__ import annotations
 import html
 import socket
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, pipeline
+from transformers import PreTrainedConfig
 
 from hf_localattn.inspection.command import labels, load
 from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
 from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.attention import attended_texts, attention_html, attention_kinds
-from hf_localattn.serving.page import TASKS, WITHOUT_PIPELINE, add_widget, launch
+from hf_localattn.serving.page import TASKS, add_widget, launch, load_pipe
 
 
 def run(
@@ -26,30 +25,21 @@ def run(
     trust_remote_code: bool = False,
     settings: Sequence[str] = (),
 ) -> None:
-    """Serve the page of a checkpoint until the process is interrupted.
-
-    Args:
-        checkpoint: Hub id or folder of a model.
-        host (*optional*, defaults to "127.0.0.1"): Address to listen on.
-        port (*optional*): Port to listen on. Defaults to the first free one from 7860.
-        share (*optional*, defaults to False): If True, create a public address.
-        trust_remote_code (*optional*, defaults to False): If True, run the code of the checkpoint.
-        settings (*optional*): `setting=value` strings for the tokenizer.
+    """Serve the page of a checkpoint until the process is interrupted. The help of the command has the arguments.
 
     Raises:
         ValueError: The checkpoint is invalid, or has no head with a widget.
         OSError: The checkpoint cannot be loaded, or the address cannot be used.
-        ImportError: gradio is not installed.
     """
     try:  # gradio would wait forever for some servers that cannot listen
         socket.create_server((host, port or 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except OSError as error:
         raise OSError(f"Cannot listen on {host}:{port or '*'}: {error.strerror}. Set --port and --host.") from error
     model, tokenizer = load(checkpoint, settings=settings, trust_remote_code=trust_remote_code)
-    task = page_task(checkpoint, model.config, type(model).__name__)
+    task = page_task(checkpoint, model.config)
     tokenizer("A text.")  # a missing parser is an error now, not on the page
     title = f"{labels([checkpoint])[0]}: {task.replace('-', ' ')}"
-    page = build_page(task, pipe_of(task, model, tokenizer), title)
+    page = build_page(task, load_pipe(task, model, tokenizer=tokenizer), title)
     server = {"server_name": host, "server_port": port, "share": share}
     _, url, public = launch(page, **server, prevent_thread_lock=True, quiet=True)
     print(f"Open {public or url} in a browser. Ctrl+C ends the server.", flush=True)
@@ -57,13 +47,7 @@ def run(
 
 
 def build_page(task: str, pipe: Any, title: str) -> Any:
-    """Build a page that asks a model and shows its attention, a `gradio.Blocks`.
-
-    Args:
-        task: A key of `TASKS`.
-        pipe: Result of `pipe_of` for a model with eager attention.
-        title: Title of the page.
-    """
+    """Build a page that asks a model, which has eager attention, and shows its attention, a `gradio.Blocks`."""
     import gradio as gr
 
     kinds = attention_kinds(pipe.model.config)
@@ -86,29 +70,14 @@ def build_page(task: str, pipe: Any, title: str) -> Any:
     return page
 
 
-def pipe_of(task: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Any:
-    """Return what answers on the page: a pipeline, or an object with the model and the tokenizer."""
-    if task in WITHOUT_PIPELINE:
-        return SimpleNamespace(model=model, tokenizer=tokenizer)
-    return pipeline(task, model=model, tokenizer=tokenizer)
-
-
-def page_task(checkpoint: str, config: PreTrainedConfig, architecture: str) -> str:
-    """Return the task of the page for a model, a key of `TASKS`.
-
-    Args:
-        checkpoint: Name of the checkpoint, for the error message.
-        config: Configuration of the model.
-        architecture: Name of the model's class.
-
-    Raises:
-        ValueError: There is no page for the model.
-    """
+def page_task(checkpoint: str, config: PreTrainedConfig) -> str:
+    """Return the task of the page for a model, a key of `TASKS`; `ValueError` if there is no page for it."""
+    architecture = next(iter(config.architectures or ()), "an unknown class")
     task = task_of_class(architecture)
     if task not in TASKS:
         raise ValueError(
-            f"{checkpoint!r} is a checkpoint of {architecture or 'an unknown class'}, whose head has no page."
-            f" Choose a checkpoint for {', '.join(TASKS)}."
+            f"{checkpoint!r} is a checkpoint of {architecture}, whose head has no page. Choose a checkpoint for"
+            f" {', '.join(TASKS)}."
         )
     names = set(config.id2label.values())
     finds_cues = task == "token-classification" and INSIDE in names and not names.isdisjoint(CUE_LABELS)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import logging
+import math
 import os
+import runpy
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
@@ -16,13 +20,13 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
 
 from hf_localattn.assignments import parse_tokenizer_settings
-from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.exported import GRAPH, SETTINGS, OnnxModel
 from hf_localattn.extras import require
-from hf_localattn.files import atomic_directory, remove_leftovers
+from hf_localattn.hub.checkpoint import new_folder
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.names import SAMPLES, read_config
 from hf_localattn.parsing import read_utf8
@@ -34,16 +38,13 @@ logger = logging.getLogger(__name__)
 
 WEIGHTS = "int8-weights"
 QUANTIZATIONS = ("int8", WEIGHTS)
-BLOCK = 64
-"""Number of weights that share a scale."""
-CHOICES = "multiple-choice"
-ARGUMENTS = {"question-answering": "QUESTION CONTEXT", CHOICES: "PROMPT CHOICE CHOICE"}
-"""Arguments of `infer.py` for tasks that need several texts."""
-
+BLOCK = 64  # number of weights that share a scale
+QUESTIONS, CHOICES = "question-answering", "multiple-choice"
+ARGUMENTS = {QUESTIONS: "QUESTION CONTEXT", CHOICES: "PROMPT CHOICE CHOICE"}  # of `infer.py`, for several texts
 EXAMPLE = (2, 11)  # batch size and length of the example that is traced
 CHECKS = ((1, 6), (3, 9))  # batch sizes and lengths at which the graph is compared with the model
 TOLERANCE = 1e-3  # largest difference between the graph and the model, as a share of the largest output
-BATCH = 8  # number of texts that the quantized graph and the model decide at a time
+PROGRAM = "infer.py"
 
 
 def export_checkpoint(
@@ -62,9 +63,9 @@ def export_checkpoint(
     Args:
         checkpoint: Folder of a saved model of a family.
         output_dir: Folder to write. It must be empty or not exist.
-        quantize (*optional*): "int8" for products of 8-bit integers: each output feature of a weight has a scale, and
-            each input tensor gets one while the graph runs. "int8-weights" for 8-bit weights in products of 32-bit
-            floats: each `BLOCK` of weights has a scale. Defaults to 32-bit floats.
+        quantize (*optional*): "int8" for products of 8-bit integers, with a scale for each output feature of a weight.
+            "int8-weights" for 8-bit weights, of which each `BLOCK` has a scale, in products of 32-bit floats. Defaults
+            to 32-bit floats.
         check_file (*optional*): Text file with the input of a decision in each line, several texts of one separated by
             tabs. A log message says how many decisions the quantization changes. Defaults to sample texts.
         settings (*optional*): `setting=value` strings for the tokenizer.
@@ -73,49 +74,39 @@ def export_checkpoint(
         The folder.
 
     Raises:
-        FileExistsError: The output folder is not empty, or is a file.
+        FileExistsError: The output folder is not empty.
         FileNotFoundError: There is no checkpoint.
         ImportError: onnx, onnxscript or onnxruntime is not installed.
-        ValueError: `quantize` is unknown, `check_file` has no such lines or no use, the model cannot be exported, or
-            the graph's outputs differ.
+        ValueError: `quantize` is unknown, `check_file` has no such lines or no use, the output folder is a file, the
+            model cannot be exported, or the graph's outputs differ.
     """
     if quantize is not None and quantize not in QUANTIZATIONS:
         raise ValueError(f"`quantize` is {quantize!r}; choose one of {', '.join(map(repr, QUANTIZATIONS))}.")
     if check_file is not None and quantize is None:
         raise ValueError("`check_file` is for quantized graphs: give `quantize`, too.")
     require("onnx", "An ONNX graph")
-    output = Path(output_dir)
-    if output.is_file():
-        raise FileExistsError(f"{str(output)!r} is a file: choose a new or empty folder.")
     model, tokenizer, family = _load(checkpoint, settings)
     task, problem = task_of_class(type(model).__name__), model.config.problem_type
     is_regression = task == "text-classification" and (problem == "regression" or model.config.num_labels == 1)
-    decides = quantize is not None and task is not None and not is_regression
-    rows = check_rows(check_file, task) if quantize else []
-    with claimed(output):
-        remove_leftovers(output)
-        if {path.name for path in output.iterdir()} - {LOCK}:
-            raise FileExistsError(f"{str(output)!r} exists already: choose a new or empty folder.")
-        with atomic_directory(output) as unfinished, tempfile.TemporaryDirectory() as scratch:
-            graph = Path(unfinished, GRAPH)
-            whole = graph if quantize is None else Path(scratch, GRAPH)
-            _write_graph(model, family, whole)
-            if not (difference := _largest_difference(model, family, whole)) <= TOLERANCE:  # NaN, too
-                raise ValueError(
-                    f"The outputs of the exported graph differ from the model's by {difference:.2g} of the largest"
-                    " output. Nothing was written: set `attn_implementation='eager'` in config.json, or use another"
-                    " backbone."
-                )
-            if quantize is not None:
-                quantize_graph(whole, graph, quantize)
-                difference = _largest_difference(model, family, graph)
-                logger.warning("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
-                if decides:
-                    expected, found = (decisions(one, model, tokenizer, rows) for one in (whole, graph))
-                    share = (found != expected).double().mean().item()
-                    logger.warning("`%s` changes %.1f%% of %d decisions.", quantize, 100 * share, len(expected))
-            _write_program(model, tokenizer, family, Path(unfinished))
-    return output
+    rows = check_rows(check_file, task, tokenizer.mask_token) if quantize and not is_regression else []
+    with new_folder(output_dir) as folder, tempfile.TemporaryDirectory() as scratch:
+        _write_program(model, tokenizer, family, folder)
+        whole = folder if quantize is None else shutil.copytree(folder, Path(scratch, "whole"))
+        _write_graph(model, family, whole / GRAPH)
+        if not (difference := _largest_difference(model, family, whole / GRAPH)) <= TOLERANCE:  # NaN, too
+            raise ValueError(
+                f"The outputs of the graph differ from the model's by {difference:.2g} of the largest output. Set"
+                " `attn_implementation='eager'` in config.json, or use another backbone."
+            )
+        if quantize is not None:
+            quantize_graph(whole / GRAPH, folder / GRAPH, quantize)
+            difference = _largest_difference(model, family, folder / GRAPH)
+            logger.warning("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
+            if expected := decisions(whole, rows):
+                pairs = zip(expected, decisions(folder, rows), strict=True)
+                share = sum(one != other for one, other in pairs) / len(expected)
+                logger.warning("`%s` changes %.1f%% of %d decisions.", quantize, 100 * share, len(expected))
+    return Path(output_dir)
 
 
 def _load(
@@ -127,18 +118,12 @@ def _load(
     task = task_of_class(next(iter(content.get("architectures") or ()), ""))
     head = family.model if task is None else family.heads[task]
     if head.can_generate():
-        raise ValueError(
-            f"{head.__name__} generates text step by step, which is no single graph: export a checkpoint with another"
-            " head."
-        )
+        raise ValueError(f"{head.__name__} generates text step by step, which is no single graph.")
     with loading("checkpoint", str(checkpoint)):
         model = head.from_pretrained(checkpoint, dtype=torch.float32)
     tokenizer = load_tokenizer(str(checkpoint), **parse_tokenizer_settings(family.name, settings))
     if missing := missing_inputs(tokenizer, model.config):
-        raise ValueError(
-            f"The model needs {missing}, which the tokenizer of {str(checkpoint)!r} does not return: set its "
-            "`parser`, with `--config parser=NAME`."
-        )
+        raise ValueError(f"The tokenizer does not return {missing}: set its `parser`, with `--config parser=NAME`.")
     tokenizer.model_max_length = longest_input(model, tokenizer) or tokenizer.model_max_length
     return model, tokenizer, family
 
@@ -230,20 +215,16 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
     """Return the largest difference between a graph and its model at real tokens, as a share of the largest output."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    graph = OnnxModel(onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]), model.config)
     largest = 0.0
-    for (batch, length), left in [(sizes, left) for sizes in CHECKS for left in (False, True)]:
+    for (batch, length), left in itertools.product(CHECKS, (False, True)):
         inputs = _inputs(model, family, batch, length, left=left)
         expected = model(**inputs)
-        found = session.run(None, {one.name: inputs[one.name].numpy() for one in session.get_inputs()})
-        for output, value in zip(session.get_outputs(), map(torch.from_numpy, found), strict=True):
-            if (wanted := expected.get(output.name)) is None or not wanted.is_floating_point():
+        for name, value in graph.run(inputs).items():
+            if (wanted := expected.get(name)) is None or not wanted.is_floating_point():
                 continue
-            if wanted.shape != value.shape:
-                raise ValueError(
-                    f"The exported graph has a fixed size: {output.name} has shape {tuple(value.shape)}, and the "
-                    f"model's {tuple(wanted.shape)}."
-                )
+            if wanted.shape != value.shape:  # a size of the example is fixed
+                return math.inf
             if wanted.shape[:2] == (batch, length):
                 real = inputs["attention_mask"].bool()
                 wanted, value = wanted[real], value[real]
@@ -251,69 +232,45 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
     return largest
 
 
-def check_rows(path: str | Path | None, task: str | None) -> list[tuple[str, ...]]:
-    """Return the texts of each decision of a task: those of a file, or sample texts.
-
-    Raises:
-        ValueError: The file is empty, or a line has not the number of texts that the task needs.
-    """
-    if path is None:
+def check_rows(path: str | Path | None, task: str | None, mask: str | None = None) -> list[tuple[str, ...]]:
+    """Return the texts of each decision of a task: those of a file, which are checked, or sample texts."""
+    if path is not None:
+        rows = [tuple(line.split("\t")) for line in read_utf8(path).splitlines() if line.strip()]
+        numbers = {QUESTIONS: range(2, 3), CHOICES: range(3, 1000)}.get(task or "", range(1, 3))
+        for number, row in enumerate(rows or [()], 1):
+            if len(row) not in numbers:
+                needed = ARGUMENTS.get(task or "", "TEXT, or a pair of texts")
+                raise ValueError(f"{path}: row {number} has {len(row)} texts; write {needed}, with tabs between them.")
+        return rows
+    if task == QUESTIONS:
         groups = json.loads(reading_comprehension()["validation"].read_text(encoding="utf-8"))["data"]
         passages = [passage for group in groups for passage in group["paragraphs"]]
-        if task == "question-answering":
-            return [(one["question"], passage["context"]) for passage in passages for one in passage["qas"]]
-        sentences = [passage["context"].split(". ") for passage in passages]
-        if task == CHOICES:
-            return [(one["qas"][0]["question"], *own[:2]) for one, own in zip(passages, sentences, strict=True)]
-        columns = read_utf8(SAMPLES / "negation" / "starsem.txt").strip().split("\n\n")  # these have cues of negation
-        sentences.append([" ".join(line.split("\t")[3] for line in each.splitlines()) for each in columns])
-        return [(sentence,) for own in sentences for sentence in own]
-    rows = [tuple(line.split("\t")) for line in read_utf8(path).splitlines() if line.strip()]
-    if not rows:
-        raise ValueError(f"{path}: is empty; write one text per line.")
-    numbers = {"question-answering": (2,), CHOICES: range(3, len(rows[0]) + 1)}.get(task or "", (1, 2))
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(rows[0]) or len(row) not in numbers:
-            raise ValueError(
-                f"{path}: row {number} has the wrong number of texts, {len(row)}: each row needs"
-                f" {ARGUMENTS.get(task or '', 'TEXT, or a pair of texts')}, with a tab between the texts."
-            )
-    return rows
+        return [(one["question"], passage["context"]) for passage in passages for one in passage["qas"]]
+    columns = read_utf8(SAMPLES / "negation" / "starsem.txt").strip().split("\n\n")
+    sentences = [" ".join(line.split("\t")[3] for line in each.splitlines()) for each in columns]
+    if task == CHOICES:
+        return list(zip(sentences, sentences[1:], sentences[2:], strict=False))
+    return [(sentence if task != "fill-mask" else f"{mask} {sentence.partition(' ')[2]}",) for sentence in sentences]
 
 
-def decisions(
-    graph: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Sequence[tuple[str, ...]]
-) -> torch.Tensor:
-    """Return what a graph decides: labels, tokens or choices, or the first and last tokens of its answers.
-
-    Args:
-        graph: File of the graph.
-        model: The exported model.
-        tokenizer: Its tokenizer.
-        rows: Texts of each decision.
-    """
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
-    run, task, found = OnnxModel(session, model.config).run, task_of_class(type(model).__name__), []
-    for start in range(0, len(rows), BATCH):
-        batch = rows[start : start + BATCH]
-        texts = [(row[0], choice) for row in batch for choice in row[1:]] if task == CHOICES else batch
-        cut = "only_second" if task == "question-answering" else "longest_first"
-        columns = ([*column] for column in zip(*texts, strict=True))
-        inputs = tokenizer(*columns, truncation=cut, padding=True, return_tensors="pt")
-        if task == CHOICES:  # (B, choices, L)
-            inputs = {name: value.view(len(batch), -1, value.shape[-1]) for name, value in inputs.items()}
-        outputs, real = run(inputs), inputs["attention_mask"].bool()
-        if "logits" not in outputs:
-            ends = (outputs[name].masked_fill(~real, -torch.inf) for name in ("start_logits", "end_logits"))
-            found += [each.argmax(-1) for each in ends]
-        elif model.config.problem_type == "multi_label_classification":
-            found.append((outputs["logits"] > 0).flatten())
-        else:
-            best = outputs["logits"].argmax(-1)
-            found.append(best[real] if best.shape == real.shape else best)  # labels of tokens
-    return torch.cat(found)
+def decisions(folder: Path, rows: Sequence[tuple[str, ...]]) -> list[Any]:
+    """Return what `infer.py` in an exported folder decides: labels, tokens, choices, or starts and ends of answers."""
+    verbosity, found = transformers_logging.get_verbosity(), []
+    program = runpy.run_path(str(folder / PROGRAM))["Model"](folder)
+    transformers_logging.set_verbosity(verbosity)  # which the program has changed
+    for answer in (program(*row) for row in rows):
+        match program.settings["task"]:
+            case "question-answering":
+                found += [answer["start"], answer["end"]]
+            case "token-classification":
+                found += [label for _, label in answer]
+            case "fill-mask":
+                found += [best[0] for best, *_ in answer]
+            case "text-classification" if program.settings["problem_type"] == "multi_label_classification":
+                found += [score > 0.5 for score in answer.values()]
+            case "text-classification" | "multiple-choice":
+                found.append(max(answer, key=answer.get))
+    return found
 
 
 def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, family: Family, folder: Path) -> None:
@@ -341,5 +298,5 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
             "direction": tokenizer.padding_side,
         }
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    program = files("hf_localattn.serving").joinpath("templates", "infer.py").read_text(encoding="utf-8")
-    (folder / "infer.py").write_text(program, encoding="utf-8")
+    program = files("hf_localattn.serving").joinpath("templates", PROGRAM).read_text(encoding="utf-8")
+    (folder / PROGRAM).write_text(program, encoding="utf-8")

@@ -31,17 +31,17 @@ class Task(NamedTuple):
 
     answer: Callable[[Any, list[str], bool], Answer]  # from a pipeline, the texts and the check box
     fields: tuple[tuple[str, str, int], ...]  # label, example and lines
-    columns: tuple[str, ...]  # of the table
-    required: int  # number of fields that must not be empty
-    flag: str  # label of the check box
+    columns: tuple[str, ...] = ()  # of the table
+    required: int = 1  # number of fields that must not be empty
+    flag: str = ""  # label of the check box
 
 
 TASKS: dict[str, Task] = {}
 
 
-def answers(task: str, *fields: Any, columns: Any = (), required: int = 1, flag: str = "") -> Any:
+def answers(task: str, *fields: Any, **settings: Any) -> Any:
     """Register the function below for a task."""
-    return lambda answer: TASKS.setdefault(task, Task(answer, fields, columns, required, flag)).answer
+    return lambda answer: TASKS.setdefault(task, Task(answer, fields, **settings)).answer
 
 
 def encode(pipe: Any, *texts: Any) -> Any:
@@ -72,9 +72,7 @@ def answer_question(pipe: Any, texts: list[str], flag: bool) -> Answer:
     """Find answers in a passage."""
     found = pipe(question=texts[0], context=texts[1], top_k=5, handle_impossible_answer=flag)
     found = [found] if isinstance(found, dict) else found
-    rows = [
-        [one["answer"] or "(no answer)", f"{one['score']:.4f}", f"{one['start']} to {one['end']}"] for one in found
-    ]
+    rows = [[one["answer"] or "(no answer)", f"{one['score']:.4f}", "{start} to {end}".format(**one)] for one in found]
     marked = [mark(texts[1], [(one["start"], one["end"], "answer")]) for one in found]
     return Answer(rows[0][0] if rows else "The passage has no answer.", rows, marked, found)
 
@@ -166,9 +164,9 @@ def generate(pipe: Any, texts: list[str], flag: bool) -> Answer:
     """Generate texts."""
     inputs = encode(pipe, *filter(None, texts))
     inputs.pop("token_type_ids", None)
-    best = {"num_beams": 5, "num_return_sequences": 5, "max_new_tokens": 64}
+    best = {"num_beams": 5, "num_return_sequences": 5, "max_new_tokens": 64, "output_scores": True}
     with torch.inference_mode():
-        output = pipe.model.generate(**inputs, **best, return_dict_in_generate=True, output_scores=True)
+        output = pipe.model.generate(**inputs, **best, return_dict_in_generate=True)
     written = pipe.tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
     scores = output.sequences_scores.exp().tolist()
     rows = [[text.strip(), f"{score:.4f}"] for text, score in zip(written, scores, strict=True)]
@@ -180,7 +178,6 @@ def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
     import gradio as gr
 
     asked = TASKS[task]
-    columns = list(asked.columns) or ["Class"]
     with gr.Row(equal_height=False):
         with gr.Column():
             texts = [gr.Textbox(text, label=label, lines=lines, max_lines=20) for label, text, lines in asked.fields]
@@ -189,8 +186,8 @@ def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
             button = gr.Button("Run", variant="primary")
         with gr.Column():
             result = gr.Textbox(label="Result", interactive=False) if asked.columns else gr.Label(label="Result")
-            shape = {"column_widths": [f"{100 // len(columns)}%" for _ in columns]}
-            table = gr.Dataframe(headers=columns, **shape, wrap=True, visible=False)
+            widths = [f"{100 // len(asked.columns)}%" for _ in asked.columns]
+            table = gr.Dataframe(headers=[*asked.columns], column_widths=widths, wrap=True, visible=False)
             marked = gr.HighlightedText(label="Text", combine_adjacent=True, visible=False)
     answers, shown = gr.State(), gr.State()
 
@@ -227,12 +224,14 @@ def launch(page: Any, **settings: Any) -> Any:
     return page.launch(theme=theme, css=css, footer_links=[], **settings)
 
 
-def load_pipe(task: str, model: Any, **trust: Any) -> Any:
-    """Return a pipeline; for a task without one, an object with the model and the tokenizer."""
+def load_pipe(task: str, model: Any, **settings: Any) -> Any:
+    """Return a pipeline of a model or its name; for a task without one, an object with the model and the tokenizer."""
     if task not in WITHOUT_PIPELINE:
-        return pipeline(task, model=model, **trust)
-    loaded = WITHOUT_PIPELINE[task].from_pretrained(model, **trust).eval()
-    return SimpleNamespace(model=loaded, tokenizer=AutoTokenizer.from_pretrained(model, **trust))
+        return pipeline(task, model=model, **settings)
+    if isinstance(model, str):
+        tokenizer = AutoTokenizer.from_pretrained(model, **settings)
+        model, settings = WITHOUT_PIPELINE[task].from_pretrained(model, **settings).eval(), {"tokenizer": tokenizer}
+    return SimpleNamespace(model=model, **settings)
 
 
 if __name__ == "__main__":

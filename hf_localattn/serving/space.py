@@ -54,21 +54,9 @@ def push_space(
     license: str | None = None,
     token: str | bool | None = None,
 ) -> str:
-    """Create or update a Space with the page of a model on the Hub.
+    """Create or update a Space with the page of a model on the Hub, at a commit; return its name.
 
-    The text and further metadata of a README.md that you edited there are kept.
-
-    Args:
-        checkpoint: Folder of the model.
-        repo_id: Name of the model on the Hub.
-        revision: Commit of the model.
-        space_id: Name of the Space, "owner/name". It is created if it does not exist.
-        private (*optional*): If True, create a private Space. Defaults to the owner's setting on the Hub.
-        license (*optional*): License of the Space.
-        token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
-
-    Returns:
-        The name of the Space.
+    The text and further metadata of a README.md that people edited there are kept.
 
     Raises:
         ValueError: The model has no page or no pipeline of its own, or the Space has a program of somebody else.
@@ -104,19 +92,13 @@ def space_files(
 ) -> dict[str, str]:
     """Return the files of a Space by name.
 
-    Args:
-        checkpoint: Folder of the model.
-        repo_id: Name of the model on the Hub.
-        revision: Commit of the model.
-        license (*optional*): License of the Space.
-
     Raises:
         ValueError: The model has no page, no pipeline of its own, or a parser that the Space cannot install.
     """
     folder = Path(checkpoint)
     with loading("model", str(folder)):
         config = AutoConfig.from_pretrained(folder)
-    task = page_task(str(folder), config, next(iter(config.architectures or ()), ""))
+    task = page_task(str(folder), config)
     if task in OWN_PIPELINES and task not in (read_config(folder).get("custom_pipelines") or {}):
         raise ValueError(
             f"{folder} does not contain its pipeline {task!r}, which a Space needs: load the model with this version"

@@ -26,7 +26,7 @@ from transformers.utils import PushInProgress
 
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
-from hf_localattn.hub import push_checkpoint, renew_card
+from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
 from hf_localattn.metrics import load_metric
 from hf_localattn.parsing import read_json
@@ -140,7 +140,7 @@ class LocalAttentionTrainer(Trainer):
     ) -> None:
         """Write the model card to the output folder. `*args` and `**kwargs` are ignored."""
         if self.is_world_process_zero():
-            renew_card(self.args.output_dir, language=language, license=license)
+            write_card(self.args.output_dir, overwrite=None, language=language, license=license)
 
     def push_to_hub(
         self,
@@ -204,13 +204,12 @@ class LocalAttentionTrainer(Trainer):
         if args.save_strategy == SaveStrategy.STEPS:
             at = f"step {self.state.global_step}"
         message = f"Training in progress, {at}"
-        where: dict[str, Any] = {"token": args.hub_token, "branch": args.hub_revision}
-        jobs = [upload_in_background(checkpoint_folder, str(self.hub_model_id), message=message, **where)]
+        folder = Path(checkpoint_folder)
+        to: dict[str, Any] = {"repo_id": self.hub_model_id, "token": args.hub_token, "revision": args.hub_revision}
+        jobs = [upload_in_background(folder, commit_message=message, **to)]
         if args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
-            is_last = args.hub_strategy == HubStrategy.CHECKPOINT
-            where["path_in_repo"] = "last-checkpoint" if is_last else Path(checkpoint_folder).name
-            message += ", checkpoint"
-            jobs.append(upload_in_background(checkpoint_folder, str(self.hub_model_id), message=message, **where))
+            to["path_in_repo"] = "last-checkpoint" if args.hub_strategy == HubStrategy.CHECKPOINT else folder.name
+            jobs.append(upload_in_background(folder, commit_message=f"{message}, checkpoint", **to))
         if self.push_in_progress is None or self.push_in_progress.is_done():
             self.push_in_progress = PushInProgress(jobs)
         else:
@@ -362,6 +361,7 @@ class TaskTrainer(LocalAttentionTrainer):
         ignore_keys: list[str] | None = None,
     ) -> tuple[Any, Any, Any]:
         """Keep only the outputs that the task scores. Outputs by token have their left padding moved to the right."""
+        inputs = {name: value for name, value in inputs.items() if value is not None}  # texts without labels
         loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         if outputs is None:
             return loss, None, labels

@@ -65,7 +65,6 @@ CHECKED_TOKENIZERS = {
 }
 
 
-NOT_WHOLE = "model.safetensors is not a whole safetensors file"
 NO_INDEX = "model.safetensors.index.json"
 ONLY_BESIDE = "no safetensors file beside it"
 INDEX = "model.safetensors.index.json"
@@ -194,8 +193,7 @@ UPLOADS = {
     "push-link-config": (linked("config.json", f"{OUTSIDE}/config.json"), A_LINK),
     "push-link-weights": (linked("model.safetensors", f"{OUTSIDE}/model.safetensors"), A_LINK),
     "push-link-record": (linked("training_record.json", f"{OUTSIDE}/config.json"), A_LINK),
-    "push-bin": (several(NO_WEIGHTS, pickled("pytorch_model.bin")), "has its weights in pytorch_model.bin"),
-    "push-pickle": (pickled("model.safetensors"), NOT_WHOLE),
+    "push-bin": (several(NO_WEIGHTS, pickled("pytorch_model.bin")), "has no .safetensors file"),
     "push-tokens": (content("tokenizer_config.json", "[]"), "expected an object"),
 }
 PAGES = {

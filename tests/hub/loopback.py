@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import yaml
 
@@ -23,7 +23,7 @@ LARGE = (".safetensors", ".bin", ".onnx", ".model")
 
 @dataclass
 class Repository:
-    """Commits, each a mapping of paths to contents, and the branches and tags that name them."""
+    """Commits, each a mapping of paths to contents, their messages, and the branches that name them."""
 
     private: bool = False
     name: str = ""
@@ -154,16 +154,14 @@ class _Handler(BaseHTTPRequestHandler):
     def route(self, path: str) -> None:
         model = r"/api/models/([^/]+/[^/]+)"
         routes = {
-            r"GET /api/whoami-v2": self.whoami,
             r"POST /api/validate-yaml": self.validate,
             r"POST /api/repos/create": self.create,
-            rf"GET {model}/refs": self.refs,
             rf"GET {model}/commits/(.+)": self.history,
             rf"GET {model}(?:/revision/(.+))?": self.information,
-            rf"GET {model}/tree/([^/]+)(?:/(.*))?": self.tree,
+            rf"GET {model}/tree/([^/]+)": self.tree,
             rf"POST {model}/preupload/([^/]+)": self.announce,
             rf"POST {model}/commit/([^/]+)": self.commit,
-            rf"POST {model}/(?:branch|tag)/([^/]+)": self.name,
+            rf"POST {model}/branch/([^/]+)": self.name,
             r"POST /([^/]+/[^/]+)\.git/info/lfs/objects/batch": self.batch,
             r"PUT /lfs/([0-9a-f]{64})": self.store,
             r"(?:GET|HEAD) /([^/]+/[^/]+)/resolve/([^/]+)/(.+)": self.resolve,
@@ -197,11 +195,6 @@ class _Handler(BaseHTTPRequestHandler):
         sha = repository.sha(revision or "main")
         return sha, repository.commits[sha]
 
-    def whoami(self):
-        if self.user is None:
-            raise _Answer(401, b'{"error": "Invalid username or password."}')
-        raise _json({"type": "user", "name": self.user, "orgs": []})
-
     def validate(self):
         """Refuse a card whose metadata are empty, as the Hub does."""
         match = re.match(r"---\n(.*?)\n---\n", json.loads(self.body)["content"], re.DOTALL)
@@ -224,11 +217,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.hub.repositories[key] = Repository(wanted.get("visibility") == "private", key)
         raise _json({"url": url, "name": name})
 
-    def refs(self, name):
-        named = self.repository(name).names.items()
-        branches = [{"name": n, "ref": f"refs/heads/{n}", "targetCommit": sha} for n, sha in named]
-        raise _json({"branches": branches, "tags": [], "converts": []})
-
     def history(self, name, revision):
         repository = self.repository(name, revision)
         raise _json(list(repository.history(repository.sha(revision))))
@@ -238,22 +226,9 @@ class _Handler(BaseHTTPRequestHandler):
         siblings = [{"rfilename": path} for path in sorted(files)]
         raise _json({"id": name, "sha": sha, "private": self.repository(name).private, "siblings": siblings})
 
-    def tree(self, name, revision, folder):
-        _, files = self.files_of(name, revision)
-        start = f"{folder}/" if folder else ""
-        recursive = parse_qs(urlsplit(self.path).query).get("recursive", [""])[0].lower() in ("1", "true")
-        found = {}
-        for path, data in sorted(files.items()):
-            if not path.startswith(start):
-                continue
-            top, slash, _ = path[len(start) :].partition("/")
-            if slash and not recursive:
-                found[start + top] = {"type": "directory", "path": start + top, "oid": sha1(b""), "size": 0}
-            else:
-                found[path] = {"type": "file", "path": path, "oid": sha1(data), "size": len(data)}
-        if folder and not found:
-            raise _Answer(404, X_Error_Code="EntryNotFound")
-        raise _json(list(found.values()))
+    def tree(self, name, revision):
+        files = self.files_of(name, revision)[1].items()
+        raise _json([{"type": "file", "path": path, "oid": sha1(data), "size": len(data)} for path, data in files])
 
     def announce(self, name, revision):
         repository, modes = self.repository(name, revision, writes=True), []
@@ -301,8 +276,7 @@ class _Handler(BaseHTTPRequestHandler):
         repository = self.repository(name, writes=True)
         if new in repository.names:
             raise _json({"error": "Reference already exists"}, 409)
-        start = json.loads(self.body or b"{}").get("startingPoint", "main")
-        repository.names[new] = repository.sha(start)
+        repository.names[new] = repository.names["main"]
         raise _Answer(200)
 
     def resolve(self, name, revision, path):

@@ -93,9 +93,8 @@ def test_every_card_is_complete_and_its_program_runs(name, task, tmp_path, capsy
 
 def test_local_files_are_named_and_not_linked():
     files, scores = {"train": "train.csv", "validation": "dev.csv"}, (Score("validation", "accuracy", 0.5),)
-    record = TrainingRecord(task="text-classification", files=files, scores=scores)
     config = {"architectures": ["SamRobertaForSequenceClassification"], "model_type": "sam-roberta"}
-    card = render_card({**config, "backbone_config": {"model_type": "roberta"}}, record)
+    card = render_card(config, TrainingRecord(task="text-classification", files=files, scores=scores))
     (result,) = ModelCard(card).data.eval_results
     assert (result.dataset_type, result.dataset_name) == ("local", "dev.csv")
     assert "Data: local files (train: train.csv, validation: dev.csv)." in card
@@ -125,7 +124,7 @@ def test_pipelines_of_cards(architecture, model_type, labels, begin, pipeline):
     assert ModelCard(card).data.tags == ["hf_localattn", *([model_type] if model_type != "bert" else [])]
 
 
-def test_what_people_add_stays_when_a_card_is_renewed(checkpoint, capsys):
+def test_what_people_add_stays_when_a_card_is_renewed(checkpoint, tmp_path, capsys):
     path = write_card(checkpoint, license="mit")
     mine = (
         path.read_text().replace("tags:\n", "tags:\n- grammar\n").replace("---\n\n#", "thumbnail: a.png\n---\n\n#", 1)
@@ -149,12 +148,10 @@ def test_what_people_add_stays_when_a_card_is_renewed(checkpoint, capsys):
     again = path.read_text()
     write_card(checkpoint, repo_id="somebody/judge")
     assert path.read_text() == again
-
-
-def test_what_a_headless_model_does_is_said_by_people(tmp_path):
+    # What a model without a head is for is said by people.
     tiny_model("cool", "headless").config.save_pretrained(tmp_path)
-    path = write_card(tmp_path)
-    path.write_text(path.read_text().replace("tags:", "pipeline_tag: feature-extraction\ntags:", 1))
+    headless = write_card(tmp_path)
+    headless.write_text(headless.read_text().replace("tags:", "pipeline_tag: feature-extraction\ntags:", 1))
     assert data_of(write_card(tmp_path)).pipeline_tag == "feature-extraction"
 
 
@@ -173,15 +170,10 @@ def test_a_card_of_others_is_not_overwritten_unless_told_to(checkpoint, capsys):
     ("name", "text", "message"),
     [
         ("config.json", None, "no config.json"),
-        ("config.json", "{", "config.json, line 1"),
         ("config.json", "{}", "model_type"),
         ("README.md", f"---\nlicense: [mit\n---\n{BOUNDARY}\n", "metadata of .*README.md"),
-        ("training_record.json", "[1]", "not a record"),
         ("training_record.json", "{}", "not a record.*task"),
-        ("training_record.json", '{"scores": [{}], "task": "x"}', "not a record.*scores"),
-        ("training_record.json", '{"task": "x", "hyperparameters": null}', "not a record.*hyperparameters"),
         ("training_record.json", '{"task": "x", "seed": "1"}', "not a record.*seed"),
-        ("training_record.json", '{"task": "\\ud800"}', "not a record"),
     ],
 )
 def test_what_no_card_can_be_made_from(checkpoint, name, text, message):

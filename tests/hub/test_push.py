@@ -39,8 +39,8 @@ def digests(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 
-def card_on(hub, name=NAME):
-    return hub.files(name)["README.md"].decode()
+def card_on(hub):
+    return hub.files(NAME)["README.md"].decode()
 
 
 def change(folder):
@@ -58,16 +58,17 @@ def test_model_code_and_tokenizer_arrive_with_a_card_that_pins_them(hub, folder)
     assert "README.md" not in hub.files(NAME, commit.oid)
     assert card_on(hub).count(f'"{NAME}", revision="{commit.oid}", trust_remote_code=True') == 2
     assert "license: apache-2.0" in card_on(hub)
-    before = list(repository.commits)
-    assert push_checkpoint(folder, NAME).oid == commit.oid
-    assert list(repository.commits) == before
     write_card(folder, license="mit")  # keeps where the model is
     assert f'"{NAME}", revision="{commit.oid}"' in (folder / "README.md").read_text()
 
 
-def test_what_has_changed_is_added_and_pinned(hub, folder):
+def test_what_has_changed_is_added_and_pinned_and_nothing_else(hub, folder):
     first = push_checkpoint(folder, NAME)
     TrainingRecord(task="text-classification", seed=1).save(folder)
+    hub.faults = [Fault("validate-yaml", 500)]  # the card does not arrive
+    with pytest.raises(OSError, match="500"):
+        push_checkpoint(folder, NAME)
+    hub.faults = []
     second = push_checkpoint(folder, NAME)
     assert second.oid != first.oid
     assert second.oid in card_on(hub)
@@ -76,18 +77,6 @@ def test_what_has_changed_is_added_and_pinned(hub, folder):
     before = list(hub.repositories[NAME].commits)
     assert push_checkpoint(folder, NAME).oid == second.oid
     assert list(hub.repositories[NAME].commits) == before
-
-
-def test_a_card_that_did_not_arrive_does_with_the_next_attempt(hub, folder):
-    push_checkpoint(folder, NAME)
-    change(folder)
-    hub.faults = [Fault("validate-yaml", 500)]
-    with pytest.raises(OSError, match="500"):
-        push_checkpoint(folder, NAME)
-    hub.faults = []
-    changed = list(hub.repositories[NAME].commits)[-1]
-    push_checkpoint(folder, NAME)
-    assert f'revision="{changed}"' in card_on(hub)
 
 
 def test_a_branch_of_a_private_repository_and_none_of_a_public_one(hub, folder):
@@ -138,8 +127,7 @@ def test_what_was_added_on_the_hub_stays(hub, folder):
 def test_old_weights_do_not_stay_beside_new_ones(hub, folder):
     push_checkpoint(folder, NAME)
     model = SamRobertaModel.from_pretrained(folder)
-    with torch.no_grad():
-        model.get_input_embeddings().weight.add_(1)
+    torch.nn.init.zeros_(model.get_input_embeddings().weight)
     (folder / "model.safetensors").unlink()
     model.save_pretrained(folder, max_shard_size="200KB")
     commit = push_checkpoint(folder, NAME)
@@ -151,7 +139,6 @@ def test_old_weights_do_not_stay_beside_new_ones(hub, folder):
 def test_a_folder_that_went_to_several_places_is_pinned_to_each(hub, folder):
     first = push_checkpoint(folder, NAME)
     assert push_checkpoint(folder, "somebody/other").oid != first.oid
-    assert push_checkpoint(folder, NAME).oid == first.oid
     (folder / "training_record.json").write_text('{"task": "text-classification", "seed": 1}')
     on_branch = push_checkpoint(folder, NAME, branch="small")
     (folder / "training_record.json").unlink()
@@ -169,73 +156,49 @@ def test_bad_metadata_are_named_and_a_parser_that_others_lack(hub, folder, caplo
     assert "/home/me/parser" in caplog.text
 
 
-FAULTS = {
-    "no token": (Fault("POST", 401), "401"),
-    "no rights": (Fault("preupload", 403), "403"),
-    "trouble at first": (Fault("repos/create", 500), "500"),
-    "trouble at last": (Fault("/commit/", 500), "500"),
-    "broken off at the commit": (Fault("/commit/", "break"), ""),
-}
-
-
-@pytest.mark.parametrize(("fault", "word"), FAULTS.values(), ids=FAULTS)
-def test_a_failed_upload_says_why_and_is_completed_by_another(hub, folder, fault, word):
-    hub.faults, before = [fault], digests(folder)
-    with pytest.raises(OSError, match=f"(?s)Cannot upload.*{word}.*hf-localattn push {folder} {NAME} --private"):
-        push_checkpoint(folder, NAME, private=True, license="mit")
-    assert {name: digest for name, digest in digests(folder).items() if name != "README.md"} == before
-    hub.faults = []
-    commit = push_checkpoint(folder, NAME, private=True, license="mit")
-    assert hub.files(NAME, commit.oid)["model.safetensors"] == (folder / "model.safetensors").read_bytes()
-    assert commit.oid in card_on(hub)
-
-
-def test_a_hub_that_is_down(hub, folder, monkeypatch):
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(OSError, match="Cannot upload"):
-        push_checkpoint(folder, NAME)
-
-
-def test_the_token_is_nowhere(hub, folder, monkeypatch, caplog, capfd):
+@pytest.mark.parametrize(
+    ("fault", "word"),
+    [(Fault("POST", 401), "401"), (Fault("preupload", 403), "403"), (Fault("/commit/", "break"), "")],
+    ids=["no token", "no rights", "broken off at the commit"],
+)
+def test_a_failed_upload_says_why_and_is_completed_by_another(hub, folder, monkeypatch, caplog, capfd, fault, word):
     monkeypatch.delenv("HF_TOKEN")
     caplog.set_level(0)
-    push_checkpoint(folder, NAME, token="hf_writer")
-    hub.faults = [Fault("/commit/", 500)]
-    change(folder)
-    with pytest.raises(OSError, match="500") as failure:
-        push_checkpoint(folder, NAME, token="hf_writer")
+    hub.faults, before = [fault], digests(folder)
+    settings = {"private": True, "license": "mit", "token": "hf_writer"}
+    command = f"hf-localattn push {folder} {NAME} --private"
+    with pytest.raises(OSError, match=f"(?s)Cannot upload.*{word}.*{command}") as failure:
+        push_checkpoint(folder, NAME, **settings)
+    assert {name: digest for name, digest in digests(folder).items() if name != "README.md"} == before
+    hub.faults = []
+    commit = push_checkpoint(folder, NAME, **settings)
+    assert hub.files(NAME, commit.oid)["model.safetensors"] == (folder / "model.safetensors").read_bytes()
+    assert commit.oid in card_on(hub)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(OSError, match="Cannot upload"):
+        push_checkpoint(folder, NAME, **settings)
     written = [path.read_bytes().decode(errors="ignore") for path in folder.rglob("*") if path.is_file()]
-    assert not any("hf_writer" in text for text in [*written, str(failure.value), caplog.text, *capfd.readouterr()])
+    assert "hf_writer" not in "".join([*written, str(failure.value), caplog.text, *capfd.readouterr()])
 
 
 @pytest.mark.parametrize(
-    ("weights", "error", "word"),
-    [("pytorch_model.bin", ValueError, "pickle"), (None, ValueError, "safetensors"), ("x", OSError, "config.json")],
+    ("missing", "error"), [("model.safetensors", ValueError), ("config.json", OSError)], ids=["weights", "config"]
 )
-def test_what_is_no_checkpoint_is_refused(hub, folder, weights, error, word):
-    (folder / "training_args.bin").unlink()
-    if weights is None:
-        (folder / "model.safetensors").unlink()
-    elif weights == "x":
-        (folder / "config.json").unlink()
-    else:
-        (folder / "model.safetensors").rename(folder / weights)
-    with pytest.raises(error, match=word):
+def test_what_is_no_checkpoint_is_refused(hub, folder, missing, error):
+    (folder / missing).unlink()
+    with pytest.raises(error, match=missing[-11:]):
         push_checkpoint(folder, NAME)
     assert not hub.requests
 
 
-def test_base_model_and_its_languages_are_in_the_card(hub, tmp_path):
-    encoder = shutil.copytree(tiny_backbone(), tmp_path / "encoder")
-    (encoder / "README.md").write_text("---\nlanguage: [en, de]\n---\n")
+def test_the_base_model_is_in_the_card(hub, tmp_path):
+    encoder = tiny_backbone()
     hub.add("somebody/encoder", encoder)
     model = SamRobertaModel.from_backbone("somebody/encoder")
     assert model.config._name_or_path == "somebody/encoder"  # for the card of a plain Trainer
     model.save_pretrained(tmp_path / "model")
     SamRobertaModel.from_pretrained(tmp_path / "model").save_pretrained(tmp_path / "second")
-    push_checkpoint(tmp_path / "second", NAME)
-    data = ModelCard(card_on(hub)).data
-    assert (data.base_model, data.language) == ("somebody/encoder", ["en", "de"])
+    assert ModelCard.load(write_card(tmp_path / "second")).data.base_model == "somebody/encoder"
     SamRobertaModel.from_backbone(encoder).save_pretrained(tmp_path / "of a folder")
     assert "base_model" not in write_card(tmp_path / "of a folder").read_text()
     assert str(encoder) not in (tmp_path / "of a folder" / "config.json").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import HfApi
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoTokenizer
 
 import hf_localattn.models
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
@@ -129,11 +129,3 @@ def test_every_class_goes_to_the_hub_and_comes_back(name, tasks, hub, tmp_path):
         FAMILIES[name].config.__module__,
     }
     assert all(files[f"{file}.py"] == (MODELS / f"{file}.py").read_bytes() for file in code)
-
-
-def test_a_private_model_is_for_its_owner_alone(hub, monkeypatch):
-    tiny_model("cool").push_to_hub("somebody/own", private=True)
-    for token in ("hf_reader", "hf_unknown"):
-        monkeypatch.setenv("HF_TOKEN", token)
-        with pytest.raises(OSError, match="somebody/own"):
-            AutoModel.from_pretrained("somebody/own", trust_remote_code=True)

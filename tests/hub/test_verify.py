@@ -2,11 +2,10 @@
 
 import json
 import os
+import random
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from transformers import AutoModel
 
 from hf_localattn import __version__
@@ -53,33 +52,15 @@ def test_what_is_saved_is_equal(family, made, tmp_path, capsys):
     assert f"Equal to hf_localattn {__version__}: " in told
 
 
-@settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(st.data())
-def test_every_flipped_byte_is_found(folder, data):
-    path = data.draw(st.sampled_from(sorted(folder.glob("*.py"))))
-    content = path.read_bytes()
-    place, bits = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(1, 255))
-    path.write_bytes(content[:place] + bytes([content[place] ^ bits]) + content[place + 1 :])
-    try:
-        assert verdicts(folder) == {path.name: "differs"}
-    finally:
+def test_every_flipped_byte_is_found(folder):
+    rng = random.Random(0)
+    for path in sorted(folder.glob("*.py")):
+        content = path.read_bytes()
+        for _ in range(5):
+            place, bits = rng.randrange(len(content)), rng.randint(1, 255)
+            path.write_bytes(content[:place] + bytes([content[place] ^ bits]) + content[place + 1 :])
+            assert verdicts(folder) == {path.name: "differs"}
         path.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    ("shard", "verdict"),
-    [
-        ("model-1.safetensors", None),
-        ("../other/model.safetensors", "extra"),
-        ("/model.safetensors", "extra"),
-        ("x.bin", "extra"),
-    ],
-)
-def test_weights_are_safetensors_of_the_folder(folder, shard, verdict):
-    write(folder / "model.safetensors.index.json", {"weight_map": {"weight": shard}})
-    assert verdicts(folder).get("model.safetensors.index.json") == verdict
 
 
 def test_all_files_that_are_not_equal_are_told(folder, capsys):
@@ -125,6 +106,11 @@ NAMED = {
     "an adapter below": ("checkpoint-1/adapter_config.json", {"base_model_name_or_path": "evil/base"}),
     "a processor": ("processor_config.json", {"auto_map": {"AutoProcessor": "x.Y"}}),
     "an unknown file": ("some/where.json", {"deep": [{"auto_map": {"AutoModel": "x.Y"}}]}),
+    "kernels by part": ("config.json", {"attn_implementation": {"backbone_config": "evil/kernel"}}),
+    "weights elsewhere": ("model.safetensors.index.json", {"weight_map": {"a": "../other/model.safetensors"}}),
+    "absolute weights": ("model.safetensors.index.json", {"weight_map": {"a": "/model.safetensors"}}),
+    "pickled weights": ("model.safetensors.index.json", {"weight_map": {"a": "x.bin"}}),
+    "code named as weights": ("config.json", {"custom_pipelines": {"weight_map": {"impl": "x.safetensors"}}}),
 }
 
 
@@ -132,7 +118,7 @@ NAMED = {
 def test_code_that_a_file_names_is_found(file, content, folder, hub):
     write(folder / file, content)
     assert verdicts(folder)[file] == "extra"
-    if file in ("config.json", "tokenizer_config.json"):
+    if file in ("config.json", "tokenizer_config.json", "model.safetensors.index.json"):
         with pytest.raises(ValueError, match="no code of this folder"):
             push_checkpoint(folder, NAME)
 
@@ -159,9 +145,12 @@ def test_links_of_the_hub_s_cache_are_files(folder, tmp_path):
     assert verdicts(snapshot) == {"chat_template.jinja": "extra"}
 
 
-@pytest.mark.parametrize(("version", "words"), [("9.9.9", "hf_localattn==9.9.9"), (None, "does not say")])
+@pytest.mark.parametrize(("version", "words"), [("9.9.9", "version 9.9.9"), (None, "does not say")])
 def test_the_version_that_is_named_is_told_and_saved_anew(version, words, folder, tmp_path, capsys):
     write(folder / "config.json", {"hf_localattn_version": version})
+    write(
+        folder / "model.safetensors.index.json", {"weight_map": {"weight": "model-1.safetensors"}}
+    )  # as it should be
     assert main(["verify", str(folder)]) == 0
     assert words in capsys.readouterr().out
     AutoModel.from_pretrained(folder).save_pretrained(tmp_path / "again")
@@ -169,8 +158,7 @@ def test_the_version_that_is_named_is_told_and_saved_anew(version, words, folder
 
 
 @pytest.mark.parametrize(
-    ("content", "word"),
-    [(None, "no config.json"), ("{", "config.json, line 1"), ('{"model_type": "bert"}', "no family 'bert'")],
+    ("content", "word"), [(None, "no config.json"), ('{"model_type": "bert"}', "no family 'bert'")]
 )
 def test_what_is_no_checkpoint_is_one_line(content, word, tmp_path, capsys):
     if content is not None:

@@ -1,6 +1,7 @@
 """Loading spaCy pipelines: components, errors, versions; and that a checkpoint cannot choose code as its parser."""
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -10,7 +11,6 @@ from transformers import AutoTokenizer
 from hf_localattn import SlaBertTokenizer
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.models import sla_parser
-from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import ParseCache, load_pipeline, parse
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
@@ -24,24 +24,32 @@ def _nothing_parsed(monkeypatch):
     monkeypatch.setattr(sla_parser, "_cache", ParseCache())
 
 
-def test_what_hangs_on_white_space_hangs_on_its_head():
-    """Chains of blanks are climbed; dependents of a blank root become roots."""
-    assert sla_parser._without([0, 0, 1, 1, 0], [1, 2, 3, 4, 4]) == [1, 2, 2]
-    assert sla_parser._without([0, 1, 0], [1, 1, 0]) == [0, 0]
+@pytest.mark.parametrize(
+    ("words", "heads", "expected"),
+    [("a b \n \t c", [1, 2, 3, 4, 4], [1, 2, 2]), ("a \n b", [1, 1, 0], [0, 0])],
+    ids=["a chain of blanks", "a blank root"],
+)
+def test_what_hangs_on_white_space_hangs_on_its_head(words, heads, expected, monkeypatch):
+    """Chains are climbed; dependents of a blank root become roots."""
+    pipeline, words = load_pipeline(tiny_parser()), words.split(" ")
+    parsed = spacy.tokens.Doc(pipeline.vocab, words, [False] * len(words), heads=heads, deps=["dep"] * len(words))
+    monkeypatch.setattr(pipeline, "pipe", lambda texts: [parsed for _ in texts])
+    (found,) = parse([parsed.text], tiny_parser())
+    assert (found.number, list(found.heads)) == (len(expected), expected)
+    places = zip(found.starts, found.ends, strict=True)
+    assert [parsed.text[start:end] for start, end in places] == [word for word in words if word.strip()]
 
 
-def test_the_cache_forgets_the_oldest_parses(monkeypatch):
-    expected = parse([CAT, DOG], tiny_parser())
-    monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", 10)
-    cache = ParseCache()
-    for name in "abcd":
-        cache.put(name, Words(2))
-    assert (list(cache), cache.size) == (["b", "c", "d"], 9)
-    cache.put("long", Words(30))
-    assert (list(cache), cache.size) == ([], 0)
-    monkeypatch.setattr(sla_parser, "_cache", cache)
-    monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", 3)
-    assert parse([CAT, DOG], tiny_parser()) == expected, "texts larger than the cache"
+@pytest.mark.parametrize(("most", "parsed"), [(15, [CAT, DOG]), (13, [CAT, DOG, CAT]), (3, [CAT, DOG, DOG, CAT])])
+def test_the_cache_forgets_the_oldest_parses(most, parsed, monkeypatch):
+    """The texts have 4 and 8 words, and count for one more."""
+    pipeline, asked = load_pipeline(tiny_parser()), []
+    (expected,), pipe = parse([CAT], tiny_parser()), pipeline.pipe
+    monkeypatch.setattr(pipeline, "pipe", lambda texts: pipe([asked.append(text) or text for text in texts]))
+    monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", most)
+    monkeypatch.setattr(sla_parser, "_cache", ParseCache())
+    found = [parse([text], tiny_parser()) for text in (CAT, DOG, DOG, CAT)]
+    assert (asked, found[0], found[3]) == (parsed, [expected], [expected])
 
 
 # --- components
@@ -57,7 +65,7 @@ def test_only_what_the_parser_needs_is_kept(tmp_path):
     assert pipeline.pipe_names == ["tok2vec", "tagger", "ner", "parser", "doc_cleaner"]
     assert load_pipeline(tiny_parser()).pipe_names == ["tok2vec", "parser"]
     pipeline.add_pipe("sentencizer", first=True)  # sets sentences before the parser
-    assert load_pipeline(saved(pipeline, tmp_path / "a")).pipe_names == ["sentencizer", "tok2vec", "parser"]
+    assert load_pipeline(saved(pipeline, tmp_path)).pipe_names == ["sentencizer", "tok2vec", "parser"]
 
 
 @pytest.mark.parametrize(("reads", "kept"), [("TAG", ["tok2vec", "tagger", "parser"]), ("SHAPE", ["parser"])])
@@ -74,25 +82,25 @@ def test_a_parser_with_an_embedding_of_its_own_keeps_what_that_reads(tmp_path, r
     parser = pipeline.add_pipe("parser", config={"model": {"tok2vec": tok2vec}}, after="tagger")
     parser.add_label("dep")
     parser.model.initialize()
-    assert load_pipeline(saved(pipeline, tmp_path / "own")).pipe_names == kept
+    assert load_pipeline(saved(pipeline, tmp_path)).pipe_names == kept
 
 
 # --- what cannot be parsed
 
 
-def blank(folder):
+def blank(folder, patched):
     pipeline = spacy.blank("en")
     pipeline.add_pipe("sentencizer")
-    return saved(pipeline, folder / "blank")
+    return saved(pipeline, folder)
 
 
-def without_spacy(patched):
+def without_spacy(folder, patched):
     patched.setattr(sla_parser, "_pipelines", {})
     patched.setitem(sys.modules, "spacy", None)
     return tiny_parser()
 
 
-def changing(patched):
+def changing(folder, patched):
     """A pipeline that changes the text."""
     pipeline = load_pipeline(tiny_parser())
     patched.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
@@ -101,9 +109,9 @@ def changing(patched):
 
 MISSING = {
     "not installed": (lambda folder, patched: "xx_not_there", OSError, "spacy download xx_not_there"),
-    "no parser": (lambda folder, patched: blank(folder), ValueError, "no dependency parser .*sentencizer"),
-    "no spaCy": (lambda folder, patched: without_spacy(patched), ImportError, "pip install spacy"),
-    "another text": (lambda folder, patched: changing(patched), ValueError, "words='whitespace'"),
+    "no parser": (blank, ValueError, "no dependency parser .*sentencizer"),
+    "no spaCy": (without_spacy, ImportError, "pip install spacy"),
+    "another text": (changing, ValueError, "words='whitespace'"),
 }
 
 
@@ -118,7 +126,7 @@ def test_what_is_missing_is_named(make, error, message, monkeypatch, tmp_path):
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """Return a folder on the import path, to install packages into."""
+    """A folder on the import path, to install packages into."""
     monkeypatch.syspath_prepend(tmp_path / "site")
     return tmp_path / "site"
 
@@ -130,32 +138,21 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def checkpoint(made, tmp_path):
-    """Return a function that writes a checkpoint with given tokenizer settings and returns its folder."""
-
-    def write(**settings):
-        folder = tmp_path / "checkpoint"
-        SlaBertTokenizer.from_pretrained(made).save_pretrained(folder)
-        (folder / "config.json").write_text((made / "config.json").read_text())
-        change(folder, **settings)
-        return folder
-
-    return write
+    """Return a function that changes the tokenizer settings of a checkpoint and returns its folder."""
+    folder = shutil.copytree(made, tmp_path / "checkpoint")
+    return lambda **settings: change(folder, **settings)
 
 
 def change(folder, **settings):
     path = folder / "tokenizer_config.json"
-    content = json.loads(path.read_text()) | settings
-    path.write_text(json.dumps(content))
-    return content
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    return folder
 
 
-NO_NAME = ["PATH", "./here", "../x", "blank:en", "en core", "a.b", "C:\\x", "~/parser", "a\nb", ""]
-
-
-@pytest.mark.parametrize("parser", NO_NAME, ids=ascii)
+@pytest.mark.parametrize("parser", [tiny_parser(), "./here", ""], ids=["folder", "here", "empty"])
 def test_a_folder_is_loaded_only_if_the_caller_names_it(parser, checkpoint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folder = checkpoint(parser=tiny_parser() if parser == "PATH" else parser, parser_named_by_checkpoint=False)
+    folder = checkpoint(parser=parser, parser_named_by_checkpoint=False)
     given = AutoTokenizer.from_pretrained(folder, parser=tiny_parser())
     given.save_pretrained(tmp_path / "saved")
     wrapped = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(folder))
@@ -178,14 +175,7 @@ def test_what_declares_no_pipeline_is_neither_imported_nor_opened(checkpoint, si
     for tokenizer in (by_backbone, *named):
         with pytest.raises(OSError, match=r"no installed distribution declares.*parser=NAME_OR_FOLDER"):
             tokenizer(CAT)
-    assert "unrelated_module" not in sys.modules
     assert AutoTokenizer.from_pretrained(tmp_path / "checkpoint", parser="some_parser")(CAT)
-
-
-@pytest.mark.parametrize("parser", [3, ["en"], {"a": 1}, True], ids=str)
-def test_a_parser_that_is_no_name_is_refused_at_once(parser, checkpoint):
-    with pytest.raises(ValueError, match="`parser` is"):
-        AutoTokenizer.from_pretrained(checkpoint(parser=parser))
 
 
 def test_an_installed_pipeline_is_loaded_and_a_broken_one_named(checkpoint, site):
@@ -213,25 +203,23 @@ def test_code_of_the_checkpoint_may_load_its_folder(made, tmp_path):
 
 
 def test_the_version_is_saved_and_compared(checkpoint, site, tmp_path, caplog):
-    def saved_version(tokenizer):
-        tokenizer.save_pretrained(tmp_path / "saved")
-        return change(tmp_path / "saved")["parser_version"]
+    saved = tmp_path / "saved"
 
-    install_pipeline(site, "en_tiny_versioned", tiny_parser(), version="2.1")
-    stock = AutoTokenizer.from_pretrained(tiny_backbone())
-    assert saved_version(SlaBertTokenizer.from_backbone(stock, parser="en_tiny_versioned")) == "2.1"
-    SlaBertTokenizer.from_pretrained(tmp_path / "saved")
-    assert not caplog.records
+    def version_of(tokenizer):
+        tokenizer.save_pretrained(saved)
+        return json.loads((saved / "tokenizer_config.json").read_text())["parser_version"]
 
-    install_pipeline(site, "en_tiny_versioned", tiny_parser(), version="2.2")
-    again = SlaBertTokenizer.from_pretrained(tmp_path / "saved")
-    assert "version 2.1 of the parser 'en_tiny_versioned', but version 2.2" in caplog.text
-
-    caplog.clear()
-    other = SlaBertTokenizer.from_pretrained(tmp_path / "saved", parser=tiny_parser())
+    name, stock = "en_tiny_versioned", AutoTokenizer.from_pretrained(tiny_backbone())
+    install_pipeline(site, name, tiny_parser(), version="2.1")
+    assert version_of(SlaBertTokenizer.from_backbone(stock, parser=name)) == "2.1"
+    SlaBertTokenizer.from_pretrained(saved)
+    install_pipeline(site, name, tiny_parser(), version="2.2")
+    other = SlaBertTokenizer.from_pretrained(saved, parser=tiny_parser())
     assert other.parser_version == "0.0.0"  # of the folder's meta.json
-    assert SlaBertTokenizer.from_backbone(again, parser=None).parser_version is None
     assert not caplog.records
-    assert saved_version(again) == "2.2"
-    absent = checkpoint(parser="en_not_here", parser_version="3.8.0")
-    assert saved_version(SlaBertTokenizer.from_pretrained(absent)) == "3.8.0"
+    again = SlaBertTokenizer.from_pretrained(saved)
+    assert f"version 2.1 of the parser '{name}', but version 2.2" in caplog.text
+    assert SlaBertTokenizer.from_backbone(again, parser=None).parser_version is None
+    assert version_of(again) == "2.2"
+    absent = SlaBertTokenizer.from_pretrained(checkpoint(parser="en_not_here", parser_version="3.8.0"))
+    assert version_of(absent) == "3.8.0"

@@ -7,7 +7,7 @@ from transformers import AutoTokenizer
 
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
-from hf_localattn.serving.demo import pipe_of
+from hf_localattn.serving.page import load_pipe
 
 ENTITIES = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
 
@@ -27,11 +27,8 @@ def loaded(name, task, **fields):
 
 
 def pipe(name, task, **fields):
-    return pipe_of(task, *loaded(name, task, **fields))
-
-
-def spans(text, *parts):
-    return [{"text": part, "start": text.index(part), "end": text.index(part) + len(part)} for part in parts]
+    model, tokenizer = loaded(name, task, **fields)
+    return load_pipe(task, model, tokenizer=tokenizer)
 
 
 class Cues:
@@ -45,12 +42,17 @@ class Cues:
     def __call__(self, text):
         if text != f"{self.FIRST} {self.SECOND}":
             return []
-        neither = {"cue": spans(text, "neither", "nor"), "type": "multi", "score": 0.98, "scope_score": 0.91}
-        neither |= {
-            "scope": spans(text, "He neither spoke", "moved"),
-            "sentence": {"start": 0, "end": len(self.FIRST)},
-        }
-        affix = {"cue": spans(text, "im"), "type": "affix", "score": 0.88, "scope_score": 0.5}
-        affix |= {"scope": spans(text, "That is", "possible")}
-        affix |= {"sentence": {"start": len(self.FIRST) + 1, "end": len(text)}}
-        return [{**one, "kind": "negation"} for one in (neither, affix)]
+
+        def found(cue, scope, sentence, **scores):
+            parts = ([{"text": one, **place(one)} for one in several] for several in (cue, scope))
+            return {**dict(zip(("cue", "scope"), parts, strict=True)), "sentence": place(sentence), **scores}
+
+        def place(part):
+            return {"start": text.index(part), "end": text.index(part) + len(part)}
+
+        multi = {"kind": "negation", "type": "multi", "score": 0.98, "scope_score": 0.91}
+        affix = {"kind": "negation", "type": "affix", "score": 0.88, "scope_score": 0.5}
+        return [
+            found(["neither", "nor"], ["He neither spoke", "moved"], self.FIRST, **multi),
+            found(["im"], ["That is", "possible"], self.SECOND, **affix),
+        ]

@@ -1,24 +1,29 @@
-"""`hf-localattn export`: graphs that answer like their models, alone in a folder; and what cannot be exported."""
+"""`hf-localattn export`: graphs that answer like their models, alone in a folder and in pipelines; refusals."""
 
 import json
 import runpy
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from transformers import AutoTokenizer, pipeline
 
 import hf_localattn.serving
+from hf_localattn import CoolConfig, OnnxModel
 from hf_localattn.cli import run
+from hf_localattn.exported import GRAPH, SETTINGS
 from hf_localattn.hub import init_checkpoint
+from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.pretrained import load_tokenizer
-from hf_localattn.registry import FAMILIES
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES
+from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving import export
 from tests.fresh_process import run_fresh
 from tests.models.test_generation import tiny_generator
-from tests.models.tiny import ENCODER_HEADS
+from tests.models.tiny import CASES
 
+onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
@@ -27,11 +32,24 @@ SLOW = pytest.mark.slow(reason="an export takes ten seconds and more")
 COPIED = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
 
 TEMPLATE = Path(hf_localattn.serving.__file__).parent / "templates" / "infer.py"
+QUESTION, PASSAGE = "Who is the baker?", "Hugo is the smith. The baker Mira grows white roses."
 TEXTS = {
-    "question-answering": ("Who is the baker?", "Hugo is the smith. The baker Mira grows white roses."),
+    "question-answering": (QUESTION, PASSAGE),
     "multiple-choice": ("Mira bakes", "white roses.", "brown bread for all of them."),
     "fill-mask": ("Mira is [MASK] the [MASK].",),
 }
+SENTENCES = ["Mira is [CUE] not the baker.", "Hugo!", "The baker Mira grows white roses in [CUE] no garden of hers."]
+CALLS = {
+    "question-answering": (
+        {"question": [QUESTION, "Who grows roses?"], "context": [PASSAGE, " ".join([PASSAGE] * 9)]},
+        {"max_seq_len": 40, "doc_stride": 9, "batch_size": 4, "top_k": 2},
+    ),
+    "text-classification": ({"inputs": SENTENCES}, {"batch_size": 2, "top_k": None}),
+    "token-classification": ({"inputs": SENTENCES}, {"batch_size": 2}),
+    "negation": ({"inputs": ["He neither spoke nor moved. It was impossible."] * 2}, {"batch_size": 3}),
+}
+"""Inputs of a pipeline by name, and its settings."""
+
 RUN = """
 import json, runpy, sys
 hidden = json.loads(sys.argv.pop(1))
@@ -53,24 +71,45 @@ def checkpoint_of(family, task, folder, **settings):
     return folder / "head"
 
 
+def same(found, expected):
+    """Compare answers, whose scores may differ in the last digits."""
+    if isinstance(expected, list | tuple):
+        for pair in zip(found, expected, strict=True):
+            same(*pair)
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        same(list(found.values()), list(expected.values()))
+    else:
+        assert found == (pytest.approx(expected, abs=1e-4) if isinstance(expected, float | np.floating) else expected)
+
+
+def in_pipeline(task, folder):
+    """Return the answers of a pipeline to its inputs."""
+    inputs, settings = CALLS[task]
+    built = pipeline(task, model=str(folder))
+    return built(*inputs.values(), **settings) if "inputs" in inputs else built(**inputs, **settings)
+
+
 @SLOW
 @COPIED
-@pytest.mark.parametrize(
-    ("family", "task"), [(name, task) for name, heads in ENCODER_HEADS.items() for task in ("headless", *heads)]
-)
-def test_an_exported_folder_answers_like_its_model(family, task, tmp_path):
-    checkpoint = checkpoint_of(family, task, tmp_path)
-    assert run(["export", str(checkpoint), str(tmp_path / "out")]) == 0
-    written = {path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".py"}
+@pytest.mark.parametrize(("family", "task"), CASES)
+def test_an_exported_folder_answers_like_its_model(family, task, tmp_path, capsys):
+    checkpoint, out = checkpoint_of(family, task, tmp_path), tmp_path / "out"
+    assert run(["export", str(checkpoint), str(out)]) == 0
+    assert f"python {out}/infer.py {export.ARGUMENTS.get(task, 'TEXT')}\n" in capsys.readouterr().out
+    written = {path.name for path in out.iterdir() if path.suffix != ".py"}
     assert written == {"config.json", "export.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"}
     texts = TEXTS.get(task, ("Mira is [CUE] not the baker.",))
     hidden = ["hf_localattn", *([] if FAMILIES[family].tokenizer else ["transformers", "torch"])]
-    done = run_fresh(RUN, tmp_path / "out", json.dumps(hidden), *texts)
+    done = run_fresh(RUN, out, json.dumps(hidden), *texts)
     assert done.returncode == 0, done.stderr[-2000:]
     assert not done.stderr
     answer = json.loads(done.stdout)
+    if task in CALLS:
+        same(in_pipeline(task, out), in_pipeline(task, checkpoint))
 
-    model, tokenizer, _ = export._load(checkpoint)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model = AUTO_CLASSES.get(task, FAMILIES[family].model).from_pretrained(checkpoint)
     if task == "multiple-choice":
         encoded = tokenizer([texts[0]] * 2, list(texts[1:]), padding=True, return_tensors="pt")
         encoded = {name: value[None] for name, value in encoded.items()}
@@ -89,11 +128,21 @@ def test_an_exported_folder_answers_like_its_model(family, task, tmp_path):
     elif task == "fill-mask":
         masks = encoded["input_ids"][0] == tokenizer.mask_token_id
         scores, best = output.logits[0, masks].softmax(-1).topk(5)
-        for own, expected, tokens in zip(answer, scores.tolist(), best, strict=True):
-            assert [token for token, _ in own] == tokenizer.convert_ids_to_tokens(tokens)
-            assert [score for _, score in own] == pytest.approx(expected, abs=1e-4)
+        expected = zip(map(tokenizer.convert_ids_to_tokens, best), scores.tolist(), strict=True)
+        same(answer, [[list(pair) for pair in zip(*one, strict=True)] for one in expected])
     else:
         assert answer == pytest.approx(output.last_hidden_state[0].mean(0).tolist(), abs=1e-3)
+
+
+@SLOW
+@COPIED
+def test_cues_and_scopes_are_those_of_the_model(tmp_path):
+    labels = dict(enumerate([*SCOPE_LABELS, *CUE_LABELS[:3]]))
+    checkpoint = checkpoint_of("oa-xlnet", "token-classification", tmp_path, id2label=labels)
+    folder = export.export_checkpoint(checkpoint, tmp_path / "out")
+    expected = in_pipeline("negation", checkpoint)
+    assert any(expected)
+    same(in_pipeline("negation", folder), expected)
 
 
 @SLOW
@@ -114,84 +163,70 @@ def test_eight_bit_weights_are_smaller_and_give_similar_answers(tmp_path, caplog
     assert 0 < errors["int8-weights"] < errors["int8"]
 
 
-@pytest.mark.parametrize(
-    ("task", "content", "error"),
-    [
-        ("question-answering", "Who?\tMira.\nWho?\n", "row 2 .* QUESTION CONTEXT"),
-        ("multiple-choice", "One\tTwo\n", "row 1 .* PROMPT CHOICE CHOICE"),
-        ("text-classification", "\n", "empty"),
-    ],
-)
-def test_texts_of_decisions_are_checked(task, content, error, tmp_path):
-    (tmp_path / "texts.txt").write_text(content)
-    with pytest.raises(ValueError, match=error):
-        export.check_rows(tmp_path / "texts.txt", task)
-
-
-def test_decisions_are_those_of_the_graph(tmp_path, monkeypatch):
-    model, tokenizer, _ = export._load(checkpoint_of("cool", "question-answering", tmp_path))
-    rows = export.check_rows(None, "question-answering")[: export.BATCH + 1]
-
-    class Session:
-        def __init__(self, *_, **__):
-            pass
-
-        def get_outputs(self):
-            return [Namespace(name=name) for name in ("local_attentions", "start_logits", "end_logits")]
-
-        def get_inputs(self):
-            return [Namespace(name="input_ids"), Namespace(name="attention_mask")]
-
-        def run(self, names, inputs):
-            ends = inputs["input_ids"].cumsum(1).astype(np.float32)
-            return [-ends if name == "start_logits" else ends for name in names]
-
-    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
-    found = export.decisions(tmp_path, model, tokenizer, rows)
-    lasts = [len(tokenizer(*row).input_ids) - 1 for row in rows]
-    assert found.tolist() == [*[0] * export.BATCH, *lasts[:-1], 0, lasts[-1]]
-
-
-def test_a_graph_that_differs_is_not_written(tmp_path, monkeypatch):
+@SLOW
+@COPIED
+def test_a_graph_that_differs_is_not_written(tmp_path):
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path)
-    monkeypatch.setattr(export, "_write_graph", lambda model, family, path: path.write_bytes(b"graph"))
-    monkeypatch.setattr(export, "_largest_difference", lambda *_: float("nan"))
-    with pytest.raises(ValueError, match="differ from the model's by nan"):
+    model = AUTO_CLASSES["text-classification"].from_pretrained(checkpoint)
+    torch.nn.init.constant_(model.get_input_embeddings().weight, torch.nan)
+    model.save_pretrained(checkpoint)
+    with pytest.raises(ValueError, match="differ"):
         export.export_checkpoint(checkpoint, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_what_cannot_be_exported_is_named(tmp_path):
-    checkpoint = init_checkpoint("cool", "tiny", tmp_path / "cool")
-    tiny_generator("bart").save_pretrained(tmp_path / "generator")
-    init_checkpoint("sla-bert", "tiny", tmp_path / "sla", parser=None)
-    for words, error in (
-        ([checkpoint, tmp_path / "out", "--quantize", "int4"], "int4"),
-        ([tmp_path / "missing", tmp_path / "out"], "missing' has no config.json"),
-        ([checkpoint, checkpoint], "exists already"),
-        ([checkpoint, checkpoint / "config.json"], "is a file"),
-        ([tmp_path / "generator", tmp_path / "out"], "CoolForConditionalGeneration"),
-        ([tmp_path / "sla", tmp_path / "out"], "dep_heads"),
-    ):
-        with pytest.raises((ValueError, OSError), match=error):
-            run(["export", *map(str, words)])
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
-    ("task", "arguments"),
+    ("task", "problem", "answer", "found"),
     [
-        ("question-answering", "QUESTION CONTEXT"),
-        ("multiple-choice", "PROMPT CHOICE CHOICE"),
-        ("text-classification", "TEXT"),
+        ("question-answering", None, {"answer": "b", "start": 1, "end": 2, "score": 0.5}, [1, 2]),
+        ("token-classification", None, [["a", "O"], ["b", "X"]], ["O", "X"]),
+        ("fill-mask", None, [[["a", 0.5], ["b", 0.2]], [["c", 0.9]]], ["a", "c"]),
+        ("text-classification", "multi_label_classification", {"a": 0.4, "b": 0.6}, [False, True]),
+        ("text-classification", None, {"a": 0.4, "b": 0.6}, ["b"]),
+        ("multiple-choice", None, {"a": 0.6, "b": 0.4}, ["a"]),
+        (None, None, [0.5, 0.1], []),
     ],
 )
-def test_the_command_names_the_texts_of_the_program(task, arguments, tmp_path, monkeypatch, capsys):
-    (tmp_path / "export.json").write_text(json.dumps({"task": task}))
-    monkeypatch.setattr(export, "export_checkpoint", lambda *_, **__: tmp_path)
-    assert run(["export", "my-model", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == f"Wrote {tmp_path}. Run it with: python {tmp_path}/infer.py {arguments}\n"
-    assert f"python infer.py {arguments}" in TEMPLATE.read_text()
+def test_decisions_are_those_of_the_program(task, problem, answer, found, tmp_path):
+    settings = {"task": task, "problem_type": problem}
+    program = f"class Model:\n settings = {settings}\n def __init__(self, folder): 0\n def __call__(self, *_): "
+    (tmp_path / "infer.py").write_text(f"{program} return {answer}")
+    assert export.decisions(tmp_path, [("x",), ("y",)]) == found * 2
+    numbers = {len(row) for row in export.check_rows(None, task, "[MASK]")}
+    assert numbers == {{"question-answering": 2, "multiple-choice": 3}.get(task, 1)}
+
+
+REFUSED = {
+    "quantization": (["cool", "out", "--quantize", "int4"], "int4"),
+    "no checkpoint": (["missing", "out"], "missing"),
+    "taken": (["cool", "cool"], "exists already"),
+    "a file": (["cool", "cool/config.json"], "is a file"),
+    "generation": (["generator", "out"], "CoolForConditionalGeneration"),
+    "no parser": (["sla", "out"], "dep_heads"),
+    "texts without use": (["cool", "out", "--check-file", "empty.txt"], "quantize"),
+    "no texts": (["cool", "out", "--quantize", "int8", "--check-file", "empty.txt"], "empty.txt: row 1"),
+    "texts": (["cool", "out", "--quantize", "int8", "--check-file", "texts.txt"], "texts.txt: row 2 .* QUESTION"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with checkpoints and files of texts."""
+    folder = tmp_path_factory.mktemp("export")
+    checkpoint_of("cool", "question-answering", folder).rename(folder / "cool")
+    tiny_generator("bart").save_pretrained(folder / "generator")
+    init_checkpoint("sla-bert", "tiny", folder / "sla", parser=None)
+    (folder / "empty.txt").write_text("\n")
+    (folder / "texts.txt").write_text("Who?\tMira.\nWho?\n")
+    return folder
+
+
+@pytest.mark.parametrize(("words", "error"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_exported_is_named(words, error, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    with pytest.raises((ValueError, OSError), match=error):
+        run(["export", *words])
+    assert not (folder / "out").exists()
 
 
 def test_answers_of_the_program():
@@ -206,14 +241,60 @@ def test_answers_of_the_program():
         model.settings = {"labels": labels, "problem_type": problem}
         assert model.label(logits[-len(labels) :]) == pytest.approx(expected, abs=1e-4)
 
-    tokenizer = load_tokenizer(str(hf_localattn.resources.tiny_backbone()))
-    question, passage = TEXTS["question-answering"]
-    encoding = tokenizer(question, passage).encodings[0]
-    start, end = (encoding.char_to_token(passage.index(word), 1) for word in ("Mira", "roses"))
+    encoding = load_tokenizer(str(tiny_backbone()))(QUESTION, PASSAGE).encodings[0]
+    start, end = (encoding.char_to_token(PASSAGE.index(word), 1) for word in ("Mira", "roses"))
     scores = {name: np.full((1, len(encoding)), -9.0) for name in ("start_logits", "end_logits")}
     scores["start_logits"][0, [1, start]] = 9.0  # the first is in the question
     scores["end_logits"][0, end] = 9.0
-    assert model.answer(passage, encoding, scores)["answer"] == "Mira grows white roses"
+    assert model.answer(PASSAGE, encoding, scores)["answer"] == "Mira grows white roses"
     model.settings = {"task": "question-answering"}
     with pytest.raises(ValueError, match="two texts"):
-        model(question)
+        model(QUESTION)
+
+
+IDS = """<ir_version: 9, opset_import: ["": 17]>
+graph (int64[batch, length] input_ids, int64[batch, length] attention_mask) => (float[batch, length, 2] logits) {
+    real = Mul(input_ids, attention_mask)
+    scores = Cast<to = 1>(real)
+    last = Constant<value_ints = [-1]>()
+    column = Unsqueeze(scores, last)
+    weights = Constant<value = float[1, 2] {0, 1}>()
+    logits = MatMul(column, weights)
+}"""
+
+
+@pytest.fixture(scope="module")
+def labeler(tmp_path_factory):
+    """An exported token classifier, whose graph gives each token its id as the logit of the second label."""
+    folder = tmp_path_factory.mktemp("exported")
+    onnx.save(onnx.parser.parse_model(IDS), folder / GRAPH)
+    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(folder)
+    CoolConfig(architectures=["CoolForTokenClassification"]).to_json_file(folder / "config.json")
+    (folder / SETTINGS).write_text("{}")
+    return folder
+
+
+def test_a_folder_is_a_model_of_its_pipeline(labeler, caplog):
+    made = pipeline("token-classification", model=str(labeler), batch_size=2)
+    texts = ["Mira grows white roses.", "Hugo!"]
+    for text, labels in zip(texts, made(texts), strict=True):
+        assert [label["word"] for label in labels] == made.tokenizer.tokenize(text)
+        assert {label["entity"] for label in labels} == {"LABEL_1"}
+    assert "not supported" not in caplog.text
+    assert "CoolForTokenClassification" in repr(made)
+    model = OnnxModel.from_pretrained(labeler)
+    assert not model.can_generate()
+    output = model(**made.tokenizer("Mira", return_tensors="pt"))
+    assert output.logits[0].tolist() == [[0, number] for number in made.tokenizer("Mira")["input_ids"]]
+
+
+def test_mistakes_with_a_folder_are_named(labeler, tmp_path):
+    with pytest.raises(ValueError, match="attention_mask"):
+        OnnxModel.from_pretrained(labeler)(input_ids=torch.ones(1, 3, dtype=torch.long))
+    with pytest.raises(FileNotFoundError, match=r"model\.onnx"):
+        OnnxModel.from_pretrained(tmp_path)
+    for task in ("question-answering", "text-classification"):
+        with pytest.raises(LookupError, match=f"no {task} head: it is an exported CoolForTokenClassification"):
+            pipeline(task, model=str(labeler))
+    with pytest.raises(ValueError, match="scopes"):
+        pipeline("negation", model=str(labeler))

@@ -1,11 +1,12 @@
 """A Space of a checkpoint: its files, what is kept there, and what is refused."""
 
 import ast
+import json
 import re
 
 import pytest
 import torch
-import yaml
+from huggingface_hub import SpaceCard
 from transformers import AutoTokenizer
 
 from hf_localattn import CoolForQuestionAnswering, CoolModel
@@ -32,28 +33,41 @@ def reader(tmp_path_factory):
 
 
 def files_of(hub):
-    return {name: data.decode() for name, data in hub.files(f"spaces/{SPACE}").items()}
+    """The files of the Space, and the metadata of its card."""
+    files = {name: data.decode() for name, data in hub.files(f"spaces/{SPACE}").items()}
+    return files, SpaceCard(files.get("README.md", "---\n---\n")).data.to_dict()
 
 
-def front_matter(readme):
-    return yaml.safe_load(re.match(r"---\n(.*?)\n---\n", readme, re.DOTALL)[1])
-
-
-def test_push_makes_a_space_that_pins_the_commit(hub, reader, capsys):
+def test_push_makes_a_space_that_pins_the_commit_and_keeps_what_was_written_there(hub, reader, capsys):
     assert main(["push", str(reader), MODEL, "--space", SPACE, "--private", "--license", "mit"]) == 0
     commit = re.search(r"as commit (\w+):", capsys.readouterr().out)[1]
-    assert hub.repositories[f"spaces/{SPACE}"].private
-    files = files_of(hub)
+    space = hub.repositories[f"spaces/{SPACE}"]
+    assert space.private
+    files, card = files_of(hub)
     assert set(files) == {"app.py", "requirements.txt", "README.md"}
     assert f"'trust': {{'revision': {commit!r}, 'trust_remote_code': True}}" in files["app.py"]
-    torch_line, transformers_line = files["requirements.txt"].split()
-    assert torch_line == f"torch=={torch.__version__.partition('+')[0]}"
-    assert transformers_line.startswith("transformers==")
-    found = front_matter(files["README.md"])
-    assert (found["sdk"], found["sdk_version"], found["app_file"]) == ("gradio", GRADIO, "app.py")
-    assert (found["models"], found["license"]) == ([MODEL], "mit")
+    assert files["requirements.txt"].startswith(f"torch=={torch.__version__.partition('+')[0]}\ntransformers==")
+    assert (card["sdk"], card["sdk_version"], card["app_file"]) == ("gradio", GRADIO, "app.py")
+    assert (card["models"], card["license"]) == ([MODEL], "mit")
     assert str(reader) not in "".join(files.values())
     assert str(TESTED["gradio"]) == GRADIO
+
+    commits = len(space.commits)
+    push_space(reader, MODEL, commit, SPACE, license="mit")
+    assert len(space.commits) == commits
+    mine = files["README.md"].replace("title: reader", "title: reader\nemoji: 🌹") + "\n## Mine\n"
+    space.commit("main", {**hub.files(f"spaces/{SPACE}"), "README.md": mine.encode()}, "Update README.md")
+    push_space(reader, MODEL, "2" * 40, SPACE, license="apache-2.0")
+    files, card = files_of(hub)
+    assert "2" * 40 in files["app.py"]
+    assert "## Mine" in files["README.md"]
+    assert (card["emoji"], card["license"]) == ("🌹", "apache-2.0")
+    space.commit("main", {"app.py": b"print('mine')"}, "Mine")
+    with pytest.raises(ValueError, match=r"app\.py"):
+        push_space(reader, MODEL, "1" * 40, SPACE)
+    assert files_of(hub)[0] == {"app.py": "print('mine')"}
+    with pytest.raises(OSError, match="uploaded"):
+        push_space(reader, MODEL, "1" * 40, "others/page")
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -86,37 +100,17 @@ def test_the_program_works_without_the_package(reader, tmp_path):
     assert done.stdout.strip() in "The baker Mira grows white roses."
 
 
-def test_again_it_keeps_what_was_written_there(hub, reader):
-    push_space(reader, MODEL, "1" * 40, SPACE)
-    space = hub.repositories[f"spaces/{SPACE}"]
-    commits = len(space.commits)
-    push_space(reader, MODEL, "1" * 40, SPACE)
-    assert len(space.commits) == commits
-    files = dict(hub.files(f"spaces/{SPACE}"))
-    mine = files["README.md"].decode().replace("title: reader", "title: reader\nemoji: 🌹") + "\n## Mine\n"
-    space.commit("main", {**files, "README.md": mine.encode()}, "Update README.md")
-    push_space(reader, MODEL, "2" * 40, SPACE, license="mit")
-    files = files_of(hub)
-    assert "2" * 40 in files["app.py"]
-    assert "## Mine" in files["README.md"]
-    found = front_matter(files["README.md"])
-    assert (found["emoji"], found["license"]) == ("🌹", "mit")
-    space.commit("main", {"app.py": b"print('mine')"}, "Mine")
-    with pytest.raises(ValueError, match=r"app\.py that this command did not write"):
-        push_space(reader, MODEL, "1" * 40, SPACE)
-    assert files_of(hub) == {"app.py": "print('mine')"}
-    with pytest.raises(OSError, match="uploaded"):
-        push_space(reader, MODEL, "1" * 40, "others/page")
-
-
 def without_pipeline(folder):
     config = save(CoolForQuestionAnswering, folder) / "config.json"
     config.write_text(config.read_text().replace("custom_pipelines", "other_pipelines"))
 
 
-def with_parser_folder(folder):
+def with_parser(folder, parser=None):
     for one in loaded("sla-bert", "token-classification"):
         one.save_pretrained(folder)
+    if parser is not None:
+        config = folder / "tokenizer_config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "parser": parser}))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +118,7 @@ def with_parser_folder(folder):
     [
         (lambda folder: save(CoolModel, folder), "CoolModel"),
         (without_pipeline, "'question-answering'"),
-        (with_parser_folder, "not an installed spaCy pipeline"),
+        (with_parser, "not an installed spaCy pipeline"),
     ],
     ids=["no head", "no pipeline", "a parser's folder"],
 )
@@ -137,10 +131,9 @@ def test_a_checkpoint_without_a_page_is_refused_before_the_upload(write, reason,
 
 
 def test_a_parser_of_spacy_is_installed_by_the_space(monkeypatch, tmp_path):
-    with_parser_folder(tmp_path)
-    installed = {"en_core_web_sm": "3.8.0", "spacy": "3.8.14", "torch": "2.13.0", "transformers": "5.23.0"}
-    monkeypatch.setattr("hf_localattn.serving.space.version", installed.__getitem__)
-    monkeypatch.setattr("hf_localattn.serving.space.parser_of", lambda folder: "en_core_web_sm")
+    with_parser(tmp_path, "en_core_web_sm")
+    versions = {"en_core_web_sm": "3.8.0", "spacy": "3.8.14", "torch": "2.13.0", "transformers": "5.23.0"}
+    monkeypatch.setattr("hf_localattn.serving.space.version", versions.__getitem__)
     _, _, spacy, parser = space_files(tmp_path, MODEL, "main")["requirements.txt"].splitlines()
     assert spacy == "spacy==3.8.14"
     assert parser.startswith("en_core_web_sm @ https://")
