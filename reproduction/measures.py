@@ -28,9 +28,9 @@ def profile(study: Study) -> dict[str, float]:
     length = min(length, getattr(model.config, "max_position_embeddings", None) or length)
     for size in BATCH_SIZES:
         inputs = {"input_ids": torch.randint(5, model.config.vocab_size, (size, length), device=device)}
-        if family is not None and family.query is not None and family.query.input in model.config.required_inputs:
-            inputs[family.query.input] = torch.zeros_like(inputs["input_ids"])
-            inputs[family.query.input][:, length // 2] = 1
+        if family is not None and family.query is not None and family.query in model.config.required_inputs:
+            inputs[family.query] = torch.zeros_like(inputs["input_ids"])
+            inputs[family.query][:, length // 2] = 1
 
         @torch.no_grad()
         def forward(inputs: dict[str, torch.Tensor] = inputs) -> None:

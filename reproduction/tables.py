@@ -13,7 +13,7 @@ from reproduction.corpora import FOLDER, Entry, named
 E = TypeVar("E", bound=Entry)
 Named = Annotated[dict[str, E], BeforeValidator(named)]
 
-PAPERS = tuple(family.paper for family in FAMILIES.values() if family.paper)
+PAPERS = tuple(name.partition("-")[0] for name in FAMILIES)
 """Prefixes of table names, in the order of the papers."""
 
 OF_ROWS, OF_TASKS = ("backbone", "family", "baseline"), ("scores", "arguments")
