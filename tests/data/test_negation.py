@@ -229,7 +229,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: f"{case[0]} {case[2]} {case[3]}")
 def test_what_is_refused(tmp_path, case):
     ending, content, place, word, *options = case
     with pytest.raises(ValueError, match=rf"a\.{ending}(, |: ){place}.*{word}"):

@@ -167,12 +167,11 @@ GOOD = {
 
 
 def cases(table):
-    """Return parameters of a table, with what is expected as their names."""
-    return [
-        pytest.param(load, case, id=f"{load.__name__} {' '.join(map(str, case[1:-1])) or case[1]}"[:70])
-        for load, own in table.items()
-        for case in own
+    """Return parameters of a table, named by what is expected."""
+    pairs = [
+        (load, case, [one for one in case[1:3] if isinstance(one, str)]) for load in table for case in table[load]
     ]
+    return [pytest.param(load, case, id=f"{load.__name__} {' '.join(texts)[:60]}") for load, case, texts in pairs]
 
 
 def write(folder, content):
@@ -413,7 +412,9 @@ EMPTY = [
 
 
 @pytest.mark.parametrize("kind", ["file", "data set"])
-@pytest.mark.parametrize(("load", "row", "change", "kept"), EMPTY)
+@pytest.mark.parametrize(
+    ("load", "row", "change", "kept"), EMPTY, ids=[f"{load.__name__} {change}" for load, _, change, _ in EMPTY]
+)
 def test_rows_with_an_empty_text(tmp_path, caplog, load, row, change, kept, kind):
     rows = [{**row, "id": f"q{number}", **(change if number == 1 else {})} for number in range(3)]
     data, place = write(tmp_path, rows), "line 2"
