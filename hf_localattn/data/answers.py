@@ -3,14 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from hf_localattn.data.rows import PathLike
-from hf_localattn.files import atomic_write
 from hf_localattn.models.pipeline_question_answering import possible_spans
 
 
@@ -129,17 +126,15 @@ def _best_spans(context: str, windows: list[_Window], size: int, max_answer_leng
     return list(spans.values())
 
 
-def write_answers(answers: Mapping[str, QuestionAnswers], folder: PathLike, prefix: str = "") -> None:
-    """Write predictions.json, nbest_predictions.json and, if "no answer" is allowed, null_odds.json to a folder.
+def format_answers(answers: Mapping[str, QuestionAnswers], prefix: str = "") -> dict[str, str]:
+    """Return predictions.json, nbest_predictions.json and, if "no answer" is allowed, null_odds.json, by name.
 
-    Each file is written completely or not at all. The prefix "eval" gives eval_predictions.json and so on.
+    The prefix "eval" gives eval_predictions.json and so on.
     """
     contents = {
         "predictions": {key: answer.best.text for key, answer in answers.items()},
         "nbest_predictions": {key: [asdict(one) for one in answer.n_best] for key, answer in answers.items()},
         "null_odds": {key: answer.null_odds for key, answer in answers.items() if answer.null_odds is not None},
     }
-    for name, content in contents.items():
-        if content:
-            path = Path(folder) / "_".join(filter(None, (prefix, f"{name}.json")))
-            atomic_write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    texts = {name: json.dumps(own, indent=2, ensure_ascii=False) for name, own in contents.items() if own}
+    return {"_".join(filter(None, (prefix, f"{name}.json"))): f"{text}\n" for name, text in texts.items()}

@@ -143,18 +143,6 @@ def _check_agreement(names: Sequence[PathLike], parts: Sequence[Dataset]) -> Non
                 )
 
 
-def check_apart(train: Dataset, validation: Dataset) -> None:
-    """Raise `ValueError` if a document is in both the training and the validation data.
-
-    A document that has its name from a file of rows does not count: two files may have one name.
-    """
-    names = set(train["document_id"]) & set(validation["document_id"])
-    if shared := {name for name in names if not name.endswith(JSON_SUFFIXES)}:
-        raise ValueError(
-            f"The document {min(shared)!r} is in the training and the validation data ({len(shared)} in all)."
-        )
-
-
 def kinds_of(cues: str) -> tuple[str, ...]:
     """Return the kinds of cues that get rows."""
     return CUE_KINDS if cues == "both" else (cues,)

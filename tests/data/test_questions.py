@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_localattn.data.answers import extract_answers, write_answers
+from hf_localattn.data.answers import extract_answers, format_answers
 from hf_localattn.data.questions import (
     QuestionAnsweringCollator,
     check_window_settings,
@@ -222,28 +222,21 @@ def test_pads_and_spaces_are_not_answers():
     feature = {"example_id": "q", "offset_mapping": [None, (0, 2), (2, 5), (5, 6)], "cls_position": 0}
     found = answers([feature], [np.array([0.0, 1.0, 3.0, 4.0])], max_answer_length=1)
     assert [(c.text, c.start, c.end) for c in found.n_best] == [("cd", 3, 5), ("ab", 0, 2)]  # never the bare space
-
-
-@pytest.mark.parametrize(("threshold", "odds"), [(None, None), (0.0, 2.0)])
-def test_a_context_without_tokens_gives_no_answer(threshold, odds):
     feature = {"example_id": "q", "offset_mapping": [None, None], "cls_position": 0}
-    found = answers([feature], [[1, 2]], context="\u200b", null_threshold=threshold)
-    assert (found.best.text, found.best_span, found.null_odds) == ("", None, odds)
-
-
-def test_logits_that_do_not_fit():
+    for threshold, odds in ((None, None), (0.0, 2.0)):
+        found = answers([feature], [[1, 2]], context="\u200b", null_threshold=threshold)
+        assert (found.best.text, found.best_span, found.null_odds) == ("", None, odds)
     rows, nan = [logits()], [logits((4, np.nan))]
     for starts, ends in ((rows, nan), (nan, rows)):
         with pytest.raises(ValueError, match="question 'q' are NaN"):
             answers([window()], starts, ends)
 
 
-def test_files_hold_the_answers(tmp_path):
+def test_files_hold_the_answers():
     found = {"q": answers([window()], [logits((4, 3))], n_best_size=2, null_threshold=0.0)}
-    write_answers(found, tmp_path, "eval")
-    write_answers(found, tmp_path)
-    assert len(list(tmp_path.iterdir())) == 6  # and nothing temporary
-    assert json.loads((tmp_path / "eval_predictions.json").read_text()) == {"q": "cd"}
-    assert json.loads((tmp_path / "null_odds.json").read_text()) == {"q": -26.0}
-    best = json.loads((tmp_path / "nbest_predictions.json").read_text())["q"][0]
+    files = format_answers(found)
+    assert list(format_answers(found, "eval")) == [f"eval_{name}" for name in files]
+    assert json.loads(files["predictions.json"]) == {"q": "cd"}
+    assert json.loads(files["null_odds.json"]) == {"q": -26.0}
+    best = json.loads(files["nbest_predictions.json"])["q"][0]
     assert (best["text"], best["start"], best["end"], best["start_logit"]) == ("cd", 3, 5, 3.0)
