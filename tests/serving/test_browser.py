@@ -132,6 +132,7 @@ def test_the_program_of_a_space_answers_without_the_package(demo_output, tmp_pat
         page = visit(f"http://127.0.0.1:{port}/")
         ask(page, Question="Who is the baker?", Passage="Hugo is the smith. The baker Mira grows white roses.")
         expect_marks(page, "answer", "Mira")
+        page.close()
     finally:
         process.kill()
         process.wait()
