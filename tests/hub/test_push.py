@@ -122,6 +122,9 @@ def test_what_was_added_on_the_hub_stays(hub, folder):
     assert "license: mit" in card_on(hub)
     assert card_on(hub).endswith("\n\n## Mine\n")
     assert commit.oid in card_on(hub)
+    (folder / "README.md").write_text(card_on(hub).replace("## Mine", "## Ours"))
+    push_checkpoint(folder, NAME)
+    assert card_on(hub).endswith("\n\n## Ours\n")  # what is here comes first
 
 
 def test_old_weights_do_not_stay_beside_new_ones(hub, folder):
