@@ -13,7 +13,6 @@ from hf_localattn.cli import main
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
-from tests.hub.loopback import Fault
 from tests.models.tiny import ENCODER_HEADS, OTHER_FIELD, tiny_model
 from tests.tiny_parser import tiny_parser
 
@@ -143,7 +142,7 @@ def test_a_backbone_from_the_hub_at_a_revision_and_then_from_the_cache(hub, init
 def test_a_hub_in_trouble_is_told_and_works_again_afterwards(hub, init, tmp_path, monkeypatch, caplog):
     assert NAME in init()  # there is none
     hub.add(NAME, tiny_backbone(), private=True)
-    for fault in (Fault("GET|HEAD", 500), Fault("GET|HEAD", "break"), Fault("GET .*model.safetensors", "break")):
+    for fault in (("GET|HEAD", 500), ("GET|HEAD", "break"), ("GET .*model.safetensors", "break")):
         hub.faults = [fault]
         assert init().startswith("error: Cannot load the ")
     hub.faults = []

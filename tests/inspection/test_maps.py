@@ -36,7 +36,7 @@ def test_a_map_is_the_mean_of_layers_and_heads(name, fields, kind, output):
     assert whole.weights == pytest.approx(mean_of(weights), abs=1e-6)
     assert whole.weights.sum(1) == pytest.approx(1.0, abs=1e-5)
     assert abs(whole.weights - whole.weights.T).max() > 0.01  # so that rows and columns cannot be mixed up
-    inner = attention_map(model, tokenizer, TEXT, kind=kind, layers=[1])
+    inner = attention_map(model, tokenizer, TEXT, kind=kind, layers=[1, 1])
     assert (inner.tokens, inner.layers) == (TOKENS[1:-1], (1,))
     assert inner.weights == pytest.approx(mean_of(weights, [1])[1:-1, 1:-1], abs=1e-6)
 
