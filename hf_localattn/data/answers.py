@@ -3,14 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from hf_localattn.data.rows import PathLike
-from hf_localattn.files import atomic_write
 from hf_localattn.models.pipeline_question_answering import possible_spans
 
 
@@ -67,17 +64,10 @@ def extract_answers(
     classification token over windows, because one window with an answer is enough. It is chosen if its score exceeds
     the best answer's by more than `null_threshold`, and not allowed if that is None (SQuAD 1.1).
 
-    The pipeline "question-answering" ranks the same spans as in transformers: by products of probabilities in each
-    window, added for equal texts. Published scores are sums of logits, which can be compared between windows.
-
     `contexts` are passages by question id; the result has their order. `features` are `evaluation_features`, one
     mapping per window, and `start_logits` and `end_logits` have a row per window, without left padding; what is after
-    the last token is ignored. Numbers of windows that differ, a question without a window and NaN are a `ValueError`.
+    the last token is ignored. Logits of NaN are a `ValueError`.
     """
-    if not len(features) == len(start_logits) == len(end_logits):
-        raise ValueError(
-            f"{len(features)} windows, but {len(start_logits)} rows of start and {len(end_logits)} of end logits."
-        )
     windows: dict[str, list[_Window]] = {identifier: [] for identifier in contexts}
     for feature, *logits in zip(features, start_logits, end_logits, strict=True):
         offsets = np.array([(-1, -1) if offset is None else offset for offset in feature["offset_mapping"]], int)
@@ -85,8 +75,6 @@ def extract_answers(
         if np.isnan(starts).any() or np.isnan(ends).any():
             raise ValueError(f"the logits of question {feature['example_id']!r} are NaN: the training diverged.")
         windows[feature["example_id"]].append((starts, ends, offsets, feature["cls_position"]))
-    if without := [identifier for identifier, own in windows.items() if not own]:
-        raise ValueError(f"{len(without)} questions have no window, the first is {without[0]!r}.")
     options = n_best_size, max_answer_length, null_threshold
     return {identifier: _answers(contexts[identifier], own, *options) for identifier, own in windows.items()}
 
@@ -99,9 +87,6 @@ def _answers(
     context: str, windows: list[_Window], n_best_size: int, max_answer_length: int, null_threshold: float | None
 ) -> QuestionAnswers:
     spans = _best_spans(context, windows, n_best_size, max_answer_length)[:n_best_size]
-    if not spans:  # all best starts are after the best ends: try all pairs
-        longest = max(len(starts) for starts, *_ in windows)
-        spans = _best_spans(context, windows, longest, max_answer_length)[:n_best_size]
     nulls = [(float(starts[cls]), float(ends[cls])) for starts, ends, _, cls in windows]
     null = Candidate("", 0, 0, *min(nulls, key=sum))
     ranked = spans or [null]
@@ -141,17 +126,15 @@ def _best_spans(context: str, windows: list[_Window], size: int, max_answer_leng
     return list(spans.values())
 
 
-def write_answers(answers: Mapping[str, QuestionAnswers], folder: PathLike, prefix: str = "") -> None:
-    """Write predictions.json, nbest_predictions.json and, if "no answer" is allowed, null_odds.json to a folder.
+def format_answers(answers: Mapping[str, QuestionAnswers], prefix: str = "") -> dict[str, str]:
+    """Return predictions.json, nbest_predictions.json and, if "no answer" is allowed, null_odds.json, by name.
 
-    Each file is written completely or not at all. The prefix "eval" gives eval_predictions.json and so on.
+    The prefix "eval" gives eval_predictions.json and so on.
     """
     contents = {
         "predictions": {key: answer.best.text for key, answer in answers.items()},
         "nbest_predictions": {key: [asdict(one) for one in answer.n_best] for key, answer in answers.items()},
         "null_odds": {key: answer.null_odds for key, answer in answers.items() if answer.null_odds is not None},
     }
-    for name, content in contents.items():
-        if content:
-            path = Path(folder) / "_".join(filter(None, (prefix, f"{name}.json")))
-            atomic_write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    texts = {name: json.dumps(own, indent=2, ensure_ascii=False) for name, own in contents.items() if own}
+    return {"_".join(filter(None, (prefix, f"{name}.json"))): f"{text}\n" for name, text in texts.items()}

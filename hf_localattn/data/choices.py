@@ -37,7 +37,7 @@ class ChoiceColumns:
     """Columns of rows that do not have SWAG's columns.
 
     SWAG's columns (Zellers et al. 2018) are always recognized: `sent1` is the context, `sent2` is the beginning
-    of all choices, and `ending0`, `ending1` and so on are their ends. Without `sent1`, `startphrase` is the context.
+    of all choices, and `ending0`, `ending1` and so on are their ends.
 
     Args:
         context: column of the context. It is optional if there is a question.
@@ -80,10 +80,8 @@ def load_choices(
     expected = len(rows[0]["choices"]) if len(rows) else 0
     for number, choices in zip(row_numbers(rows), rows["choices"], strict=True):
         if len(choices) != expected:
-            raise ValueError(
-                f"{source.where(number)}: {len(choices)} choices, but {expected} in the first row; all rows need the"
-                " same number: correct or remove those that differ."
-            )
+            found = f"{len(choices)} choices, but {expected} in the first row"
+            raise ValueError(f"{source.where(number)}: {found}; correct or remove rows that differ.")
     return rows.remove_columns("label") if any(label is None for label in rows["label"]) else rows
 
 
@@ -91,10 +89,8 @@ def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty
     choices, names = _read_choices(record, columns)
     if columns.choices in record:
         texts = [name for name in (columns.context, columns.question) if name in record] or [columns.context]
-    elif "sent1" in record:
-        texts = ["sent1", *(["sent2"] if record.get("sent2") else [])]
     else:
-        texts = ["startphrase"]
+        texts = ["sent1", *(["sent2"] if record.get("sent2") else [])]
     remedy = "give --context_column_name or --question_column_name"
     context, *beginning = (
         Column(name, may_be_empty=may_be_empty, remedy=remedy).read(record).strip() for name in texts
@@ -115,11 +111,10 @@ def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], li
     if columns.choices not in record:
         endings = [(int(match[1]), name) for name in record if (match := SWAG_ENDING.fullmatch(str(name)))]
         if not endings:
-            found = ", ".join(map(str, record))
-            raise ValueError(
-                f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {found}); give"
-                " --choices_column_name, a column with lists of texts (JSON in a .csv file)."
+            names = (
+                f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {', '.join(map(str, record))})"
             )
+            raise ValueError(f"{names}; give --choices_column_name, a column with lists of texts.")
         return [record[name] for _, name in sorted(endings)], []
     choices = as_list(record[columns.choices])
     if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):
@@ -132,10 +127,10 @@ def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], li
 def _read_label(record: Record, column: Column, choices: list[str], names: list[str]) -> int | None:
     """Return the number of the correct choice, from 0; None for a row without a label if labels are optional."""
     label = column.read(record)
-    if label is None or (not column.required and str(label) in ("", "-1")):
+    if label is None or str(label) in ("", "-1"):
+        if column.required:
+            raise ValueError(f"the field {str(column)!r} holds no label; found {describe_value(label)}.")
         return None
-    if str(label) in ("", "-1"):
-        raise ValueError(f"the field {str(column)!r} holds no label; found {describe_value(label)}.")
     name, letters = "" if isinstance(label, bool) else str(label).strip(), ascii_uppercase[: len(choices)]
     if names:
         number = names.index(name) if name in names else -1

@@ -39,16 +39,14 @@ def split_rows(
     """Split rows into "train" and held-out parts; each keeps the order of its rows.
 
     The first part is the fold itself. Over all folds, each row is in the first part exactly once. The second part is a
-    random part of the other rows. It is as large as the fold, but at most half of them, so that two folds leave rows
-    to train on. The split depends only on `rows` and `fold`.
+    random part of the other rows, as large as the fold, but at most half of them. The split depends only on `rows` and
+    `fold`.
 
     `parts` are the names of at most two held-out parts. Rows with the same value of `group_column` stay in one part.
     The parts are stratified by `class_column` if it is a `ClassLabel`. Too few rows or groups are a `ValueError`.
     """
     groups = np.arange(len(rows))
     if group_column is not None:
-        if group_column not in rows.column_names:
-            raise ValueError(f"--num_folds keeps rows of the same {group_column} together: there is no such column.")
         numbers: dict[object, int] = {}
         groups = np.asarray([numbers.setdefault(value, len(numbers)) for value in rows[group_column]])
     classes = None
@@ -56,12 +54,6 @@ def split_rows(
         classes = np.asarray(rows[class_column][:])
     units = "rows" if group_column is None else f"values of {group_column} (rows with the same one stay together)"
 
-    total = len(np.unique(groups))
-    if parts and total < fold.count:
-        raise ValueError(
-            f"--num_folds {fold.count} needs at least {fold.count} {units}; the training data have {total}."
-            " Choose fewer folds."
-        )
     rest = np.arange(len(rows))
     held_out = {}
     # Number of shares of the rest, each as large as the fold; the share that is held out; and a seed: one per fold, or
@@ -70,8 +62,8 @@ def split_rows(
     for part, (count, chosen, seed) in zip(parts, draws, strict=False):
         if (left := len(np.unique(groups[rest]))) < count:
             raise ValueError(
-                f"--num_folds {fold.count} leaves too few to train on: {left} of {total} {units} are left for"
-                " validation and training. Give more data, or --validation_file."
+                f"--num_folds {fold.count}: {part} rows are one of {count} parts, but there are only {left} {units}."
+                " Choose fewer folds, or give more data."
             )
         kept, held = _partition(groups[rest], None if classes is None else classes[rest], count, seed)[chosen]
         held_out[part] = rest[held]
@@ -84,18 +76,16 @@ def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold
 
     Splits without any class (test rows without labels), and columns that have no `ClassLabel`, are ignored.
     """
-    found = {split: names for split, rows in data.items() if (names := _classes_in(rows, column))}
-    where = "" if fold is None else f"Fold {fold.number}: "
-    trained, missing = found.get("train", set()), set().union(*found.values()) - found.get("train", set())
-    for split, names in found.items():
-        others = set().union(*(own for other, own in found.items() if other != split))
-        if len(found) > 1 and (own := names - others):
-            missing -= own
-            why = "no score shows how well they are learned" if split == "train" else "they are not learned"
-            logger.warning("%sOnly the %s rows have the classes %s: %s.", where, split, join_names(sorted(own)), why)
-    if trained and missing:
-        message = "%sNo train row has the classes %s, which the other splits have: they are not learned."
-        logger.warning(message, where, join_names(sorted(missing)))
+    found = {split: _classes_in(rows, column) for split, rows in data.items()}
+    trained = found.pop("train", set())
+    scored = set().union(*found.values())
+    for start, names, why in (
+        ("Only the train rows have", trained - scored, "no score shows how well they are learned"),
+        ("No train row has", scored - trained, "they are not learned"),
+    ):
+        if trained and scored and names:
+            where = "" if fold is None else f"Fold {fold.number}: "
+            logger.warning("%s%s the classes %s: %s.", where, start, join_names(sorted(names)), why)
 
 
 def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:

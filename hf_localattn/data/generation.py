@@ -9,7 +9,6 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
 
-
 REFERENCE = "reference"
 """Column of features with the question as text; not a model input."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 
-from hf_localattn.data.negation_corpora import Cue, read_sentences, unique_name
+from hf_localattn.data.negation_corpora import ANNOTATION_COLUMNS, Cue, read_sentences, unique_name
 from hf_localattn.data.rows import (
     JSON_SUFFIXES,
     Column,
@@ -19,6 +19,7 @@ from hf_localattn.data.rows import (
     PathLike,
     Record,
     Source,
+    check_all_or_none,
     convert_rows,
     describe_value,
     make_dataset,
@@ -41,7 +42,7 @@ NEGATION_FEATURES = Features(
         "cue_text": List(Value("string")),
         "scope": List(Value("int8")),
         "scope_text": List(Value("string")),
-        **{name: List(Value("string")) for name in ("lemma", "pos", "parse")},
+        **{name: List(Value("string")) for name in ANNOTATION_COLUMNS},
     }
 )
 """`tokens` are words; `cue` and `scope` have a 0 or 1 per word. `scope` is empty if unknown.
@@ -54,16 +55,11 @@ file or folder; rows of the same sentence have the same `sentence_id`.
 QUESTION_FEATURES = Features({**NEGATION_FEATURES, "cue_labels": List(Value("string"))})
 """`NEGATION_FEATURES` and `cue_labels`: the label of each word in rows that ask for cues, empty in other rows."""
 
-ANNOTATIONS = ("lemma", "pos", "parse")
-
 NO_CUE = "none"
 """`cue_type` of the row of a sentence without a cue. Such rows exist only if they are requested."""
 
 OPTIONS = {"cues": (*CUE_KINDS, "both"), "cue_in_scope": ("never", "corpus"), "unmatched_scopes": ("error", "skip")}
 """Options of `load_negation`, and their values."""
-
-WORDS_TO_COMPARE = 6
-"""Number of words from which on a sentence of two corpora must have the same cues."""
 
 
 def load_negation(
@@ -79,9 +75,7 @@ def load_negation(
     """Load corpora of negation or speculation into rows of `NEGATION_FEATURES`, one for each cue of each sentence.
 
     Rows of `.json` files and data sets need the columns `tokens`, `cue` and `scope`; `cue` and `scope` have 0 or 1 for
-    each word. Other columns are filled in if missing: `cue_type` from the number of cue words (rows with an affix need
-    `cue_type` "affix"), `document_id` from the name of the data, `sentence_id` from the words, `cue_kind` from `cues`
-    ("negation" for "both"), and `cue_text` and `scope_text` from the words. Row ids are made unique.
+    each word. Other columns are filled in if missing; rows with an affix need `cue_type` "affix". Ids are made unique.
 
     Args:
         data: the SFU corpus (a folder, or one of its files), an XML file of BioScope, a file of *SEM 2012, or rows: a
@@ -123,17 +117,12 @@ def load_negation(
             **{name: None if value is None else str(value) for name, value in names.items()},
             "tokens": tokens,
             **(_cue_columns(cue, tokens, cue_in_scope) if isinstance(cue, Cue) else no_cue_columns(tokens, cue)),
-            **{name: _texts(record, name, len(tokens)) for name in ANNOTATIONS},
+            **{name: _texts(record, name, len(tokens)) for name in ANNOTATION_COLUMNS},
         }
 
     columns = [words, Column("cue", None), Column("scope", None, required=require_scopes)]
     rows = convert_rows(source, columns, NEGATION_FEATURES, convert, skip_empty=skip_empty)
-    scopes = rows["scope"][:]
-    if any(scopes) and not all(scopes):
-        number = next(number for number, scope in zip(row_numbers(rows), scopes, strict=True) if not scope)
-        raise ValueError(
-            f"{source.where(number)}: has no scope, but other rows have; give a scope for all rows, or for none."
-        )
+    check_all_or_none(source, rows, "scope")
     return _with_ids(rows, Path(source.name).name)
 
 
@@ -146,25 +135,12 @@ def _check_agreement(names: Sequence[PathLike], parts: Sequence[Dataset]) -> Non
             cues = {place for row in sentence for place, is_cue in enumerate(row["cue"]) if is_cue}
             other, known = seen.setdefault(words, (name, cues))
             # Short sentences ("No.") are in many documents, and mean different things there.
-            if other != name and known != cues and len(words) >= WORDS_TO_COMPARE:
+            if other != name and known != cues and len(words) > 5:
                 found = [" ".join(words[place] for place in sorted(own)) or "none" for own in (known, cues)]
                 raise ValueError(
                     f"{other} and {name} contradict each other: the cues of {shorten(' '.join(words))} are"
                     f" {' and '.join(found)}. Correct one of the files, or train on one of them."
                 )
-
-
-def check_apart(train: Dataset, validation: Dataset) -> None:
-    """Raise `ValueError` if a document is in both the training and the validation data.
-
-    A document that has its name from a file of rows does not count: two files may have one name.
-    """
-    names = set(train["document_id"]) & set(validation["document_id"])
-    if shared := {name for name in names if not name.endswith(JSON_SUFFIXES)}:
-        raise ValueError(
-            f"The document {min(shared)!r} is in the training and the validation data ({len(shared)} in all): the"
-            " scores would be too high. Give each document to one of them."
-        )
 
 
 def kinds_of(cues: str) -> tuple[str, ...]:
@@ -173,9 +149,8 @@ def kinds_of(cues: str) -> tuple[str, ...]:
 
 
 def _corpus_rows(path: Path, cues: str, cue_in_scope: str, unmatched_scopes: str, all_sentences: bool) -> Dataset:
-    rows, kinds, strays, number_of_sentences = [], Counter[str](), list[str](), 0
+    rows, kinds, strays = [], Counter[str](), list[str]()
     for sentence in read_sentences(path):
-        number_of_sentences += 1
         strays += sentence.strays
         if strays and unmatched_scopes == "error":
             raise ValueError(
@@ -191,16 +166,11 @@ def _corpus_rows(path: Path, cues: str, cue_in_scope: str, unmatched_scopes: str
         if all_sentences and not found:
             found = {0: no_cue_columns(sentence.tokens)}
         shared = {"document_id": sentence.document_id, "sentence_id": sentence.sentence_id, "tokens": sentence.tokens}
-        shared |= {name: sentence.annotations.get(name, []) for name in ANNOTATIONS}
+        shared |= {name: sentence.annotations.get(name, []) for name in ANNOTATION_COLUMNS}
         rows += [{"id": f"{sentence.sentence_id}/{number}", **shared, **cue} for number, cue in found.items()]
-    if not number_of_sentences:
-        raise ValueError(f"{path}: holds no sentences.")
     if not rows or (cues == "speculation" and sentence.annotations):  # *SEM 2012 has only negation
         others = ", ".join(f"{count} of {kind}" for kind, count in kinds.items()) or "none of any kind"
-        raise ValueError(
-            f"{path}: has no cues of {' or '.join(kinds_of(cues))} in {number_of_sentences} sentences; there are"
-            f" {others}."
-        )
+        raise ValueError(f"{path}: has no cues of {' or '.join(kinds_of(cues))}; there are {others}.")
     if strays:
         logger.warning("Scopes without a cue, left out: %d; the first one: %s.", len(strays), strays[0])
     return make_dataset(rows, NEGATION_FEATURES)
@@ -299,12 +269,10 @@ def _with_ids(rows: Dataset, name: str) -> Dataset:
 
 
 def describe_cues(rows: Dataset) -> str:
-    """Summarize rows for the log: the numbers of cues by type, of sentences and of empty scopes."""
+    """Summarize rows for the log: the numbers of cues by type, and of sentences."""
     types = Counter(rows["cue_type"])
-    counted = ", ".join(f"{types[name]} {name}" for name in CUE_TYPES if types[name])
-    scopes = [scope for scope, name in zip(rows["scope"], rows["cue_type"], strict=True) if name != NO_CUE]
-    empty = sum(bool(scope) and not any(scope) for scope in scopes)
-    return f"{len(scopes)} cues ({counted}) in {len(set(rows['sentence_id']))} sentences, {empty} with an empty scope"
+    counted = ", ".join(f"{types[name]} {name}" for name in CUE_TYPES if types[name]) or "none"
+    return f"cues: {counted}; sentences: {len(set(rows['sentence_id']))}"
 
 
 def group_sentences(rows: Iterable[Record]) -> list[list[Record]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,16 +14,10 @@ from hf_localattn.data.words import read_lines, split_sentences
 from hf_localattn.data.xml import Element, attribute, parse_xml
 from hf_localattn.models.negation_finder import CUE_KINDS
 
-logger = logging.getLogger(__name__)
-
-ROOTS = {"Annotation": "BioScope", "DOCUMENT": "SFU"}
-"""Root elements of the corpora in XML."""
-
 CHAPTER, NUMBER, WORD, FIRST = 0, 1, 3, 7
 """Indices of columns of *SEM 2012: chapter, sentence number, word, and the first negation."""
 ANNOTATION_COLUMNS = {"lemma": 4, "pos": 5, "parse": 6}
 NO_NEGATION, NOTHING = "***", "_"
-COLUMNS = "expected tabs between seven columns, then *** or three for each negation (cue, scope, event)"
 
 # Some texts of SFU were saved as Windows-1252. Their quotation marks and dots become control characters when they are
 # read as Unicode. Tokenizers drop control characters, so the cue "don't" would lose its apostrophe.
@@ -77,18 +70,18 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
         if not (files := sorted(path.rglob("*.xml"))):
             raise ValueError(f"{path}: there is no .xml file in this folder or below it.")
         for file in files:
-            yield from _sfu(_read_root(file, ("DOCUMENT",)), file, file.relative_to(path).as_posix())
+            yield from _sfu(_read_root(file, "DOCUMENT"), file, file.relative_to(path).as_posix())
     elif path.suffix != ".xml" and not read_text(path).lstrip().startswith("<"):
         yield from _starsem(path)
     else:
-        root = _read_root(path, tuple(ROOTS))
+        root = _read_root(path, "Annotation", "DOCUMENT")  # of BioScope and SFU
         yield from _sfu(root, path, path.name) if root.tag == "DOCUMENT" else _bioscope(root, path)
 
 
-def _read_root(path: Path, tags: tuple[str, ...]) -> Element:
+def _read_root(path: Path, *tags: str) -> Element:
     root = parse_xml(read_text(path), path, doctype="Annotation")
     if root.tag not in tags:
-        known = " or ".join(f"{tag!r} ({ROOTS[tag]})" for tag in tags)
+        known = " or ".join(tags)
         raise ValueError(f"{path}, line {root.sourceline}: the root element is {root.tag!r}; it must be {known}.")
     return root
 
@@ -96,10 +89,9 @@ def _read_root(path: Path, tags: tuple[str, ...]) -> Element:
 def _bioscope(root: Element, path: Path) -> Iterator[Sentence]:
     """Yield the sentences of BioScope (Vincze et al. 2008): abstracts, full papers, clinical records.
 
-    The `ref` of a `cue` is the id of its `xcope`. Cues with the same `ref` are parts of one cue (`neither … nor`).
-    Scopes may nest; an outer scope includes the words of inner ones. A cue whose `ref` names no scope of its sentence
-    has an empty scope. If annotators joined two cues into one, the file may still have the scopes of both: a scope
-    without a cue is dropped if it contains a part of a joined cue.
+    Cues with the same `ref` are parts of one cue (`neither … nor`). A cue whose `ref` names no scope has an empty one.
+    If annotators joined two cues into one, the file may still have the scopes of both: a scope without a cue is
+    dropped if it contains a part of a joined cue.
     """
     names: set[str] = set()
     for number, document in enumerate(root.iter("Document"), start=1):
@@ -116,10 +108,8 @@ def _bioscope(root: Element, path: Path) -> Iterator[Sentence]:
             joined = {piece for own in pieces.values() if len(own) > 1 for piece in own}
             cued, strays = {reference for reference, _ in pieces}, []
             for reference, own in scopes.items():
-                where = f"{path}, line {own[0].sourceline}, sentence {sentence_id}"
-                if reference not in cued and any(cue in joined for scope in own for cue in scope.iter("cue")):
-                    logger.info("%s: the scope %s is left over from joining cues.", where, reference)
-                elif reference not in cued:
+                if reference not in cued and not any(cue in joined for scope in own for cue in scope.iter("cue")):
+                    where = f"{path}, line {own[0].sourceline}, sentence {sentence_id}"
                     strays.append(f"{where}: no cue refers to the scope {reference}")
             cues = [
                 Cue(kind, _cue_words(own, places, path), _union(scopes.get(reference, []), places))
@@ -141,14 +131,12 @@ def _sfu(root: Element, path: Path, document_id: str) -> Iterator[Sentence]:
         scopes: dict[str, list[Element]] = defaultdict(list)
         strays = []
         for scope in sentence.iter("xcope"):
-            where = f"{path}, line {scope.sourceline}, sentence {number}: the scope {scope.get('ID')}"
             references = [cue for reference in scope.findall("ref") for cue in reference.get("SRC", "").split()]
-            if not references:
-                strays.append(f"{where} refers to no cue")
-            for cue in references:
+            for cue in references or ["?"]:
                 if cue in known:
                     scopes[cue].append(scope)
                 else:
+                    where = f"{path}, line {scope.sourceline}, sentence {number}: the scope {scope.get('ID')}"
                     strays.append(f"{where} refers to the cue {cue}, which is not in the document")
         cues = []
         for cue in sentence.iter("cue"):
@@ -227,19 +215,16 @@ def _starsem(path: Path) -> Iterator[Sentence]:
 
 def _check_columns(where: str, columns: list[str], first: list[str], first_line: int) -> None:
     width = len(first)
-    if len(columns) != width:
+    if len(columns) != width or columns[: NUMBER + 1] != first[: NUMBER + 1]:
+        names = " ".join(first[: NUMBER + 1])
         raise ValueError(
-            f"{where}: {len(columns)} columns, but {width} in line {first_line}, where the sentence begins; separate"
+            f"{where}: is not of sentence {names}, which begins in line {first_line} and has {width} columns; separate"
             " sentences by blank lines."
         )
-    if width <= FIRST or (width > FIRST + 1 and (width - FIRST) % 3):
-        raise ValueError(f"{where}: {width} columns; {COLUMNS}.")
-    if width == FIRST + 1 and columns[FIRST] != NO_NEGATION:
-        raise ValueError(f"{where}: the eighth and last column has {shorten(columns[FIRST])}; {COLUMNS}.")
-    if columns[: NUMBER + 1] != first[: NUMBER + 1]:
+    if width <= FIRST or ((width - FIRST) % 3 and columns[FIRST:] != [NO_NEGATION]):
         raise ValueError(
-            f"{where}: sentence {' '.join(columns[: NUMBER + 1])} begins within {' '.join(first[: NUMBER + 1])};"
-            " separate sentences by blank lines."
+            f"{where}: {width} columns; expected tabs between seven columns, then {NO_NEGATION} or three for each"
+            " negation (cue, scope, event)."
         )
     if not columns[WORD].strip(" "):
         raise ValueError(f"{where}: the word, in the fourth column, is empty.")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from datasets import Dataset, Features, List, Value
 from transformers import BatchEncoding, PreTrainedTokenizerBase
@@ -49,7 +48,6 @@ SQUAD_FEATURES = Features(
     }
 )
 REMEDY = f"rename the columns to {', '.join(SQUAD_FEATURES)}, or save it as .jsonl with these fields and pass the file"
-NO_ANSWER = "an unanswerable question has an empty list there"
 POSITIONS = ("start_positions", "end_positions")
 
 
@@ -78,17 +76,15 @@ def load_squad(
     identifier = Column("id", None, remedy=REMEDY)
     context = Column("context", remedy=REMEDY)
     question = Column("question", required=require_question, may_be_empty=not require_question, remedy=REMEDY)
-    answers = Column("answers", None, required=require_answers, remedy=NO_ANSWER)
+    remedy = "an unanswerable question has an empty list there"
+    answers = Column("answers", None, required=require_answers, remedy=remedy)
 
     def convert(record: Record) -> Record:
         name, passage, asked = identifier.read(record), context.read(record), question.read(record)
         if isinstance(name, bool) or not isinstance(name, (str, int)):
             raise ValueError(f"the field 'id' must be a text or a whole number; found {describe_value(name)}.")
-        impossible = bool(record.get("is_impossible", False))
-        found = record.get("answers") if impossible else answers.read(record)
+        found = answers.read(record)
         texts, starts = _read_answers([] if found is None else found)
-        if impossible and texts:
-            raise ValueError("'is_impossible' is true, but there are answers; remove one of the two.")
         for text, start in zip(texts, starts, strict=True):
             _check_answer(passage, text, start)
         return {
@@ -104,18 +100,14 @@ def load_squad(
     first: dict[str, int] = {}
     for number, name in zip(row_numbers(rows), rows["id"][:], strict=True):
         if first.setdefault(name, number) != number:
-            raise ValueError(
-                f"{source.name}: questions {first[name] + 1} and {number + 1} have the same id {name!r}; predictions"
-                " are stored by id, so make the ids unique."
-            )
+            raise ValueError(f"{source.name}: questions {first[name] + 1} and {number + 1} have the same id {name!r}.")
     return rows
 
 
 def load_answered(data: Data, *, require_questions: bool = True, skip_empty: bool = False) -> Dataset:
     """Load the answered questions into the columns of `load_squad`, for question generation.
 
-    Unanswerable questions are left out with a warning. Several questions about the same answer remain separate rows:
-    all are used for training, and each generated question is compared with the question of its row.
+    Unanswerable questions are left out with a warning. Several questions about the same answer remain separate rows.
 
     Args:
         data: see `load_squad`.
@@ -152,25 +144,28 @@ def _read_answers(answers: Any) -> tuple[Sequence[Any], Sequence[Any]]:
         starts = [answer.get("answer_start") for answer in answers]
     if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
         raise ValueError(
-            'the field \'answers\' must be {"text": [...], "answer_start": [...]} with lists of equal length, or a'
-            f' list of {{"text": ..., "answer_start": ...}}; found {describe_value(answers)}.'
+            "the field 'answers' must be a list of objects with 'text' and 'answer_start', or an object with two lists"
+            f" of equal length; found {describe_value(answers)}."
         )
     return texts, starts
 
 
 def _check_answer(context: str, text: Any, start: Any) -> None:
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"an answer's 'text' must be a non-empty text; found {describe_value(text)}.")
-    if isinstance(start, bool) or not isinstance(start, int):
-        raise ValueError(f"an answer's 'answer_start' must be a whole number; found {describe_value(start)}.")
+    if not isinstance(text, str) or not text.strip() or isinstance(start, bool) or not isinstance(start, int):
+        found = f"found {describe_value(text)} and {describe_value(start)}"
+        raise ValueError(f"an answer needs a non-empty 'text' and a whole number as 'answer_start'; {found}.")
     if start >= 0 and context.startswith(text, start):
         return
     found = context[start : start + len(text)] if start >= 0 else ""
-    remedy = "the text occurs nowhere in the context: correct the answer or drop the record."
-    if places := [str(i) for i in range(len(context)) if context.startswith(text, i)]:
-        listed = ", ".join(places[:5] + (["..."] if len(places) > 5 else []))
-        remedy = f"the text occurs at {listed}: correct 'answer_start' (characters, counted from 0)."
-    raise ValueError(f"the answer {shorten(text)} is not at answer_start {start} (there: {shorten(found)}); {remedy}")
+    place = context.find(text)
+    remedy = (
+        "occurs nowhere in the context: correct it"
+        if place < 0
+        else f"first occurs at {place}: count characters from 0"
+    )
+    raise ValueError(
+        f"the answer {shorten(text)} is not at answer_start {start} (there: {shorten(found)}); it {remedy}."
+    )
 
 
 def _flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -200,13 +195,10 @@ def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, d
     """
     check_is_fast(tokenizer, "windows need character offsets")
     room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
-    if doc_stride < 0:
-        raise ValueError(f"doc_stride must not be negative; got {doc_stride}.")
-    if room - doc_stride < 2:
+    if not 0 <= doc_stride <= room - 2:
         raise ValueError(
-            f"doc_stride {doc_stride} is too large: a window of {max_length} tokens has room for {max(room, 0)} tokens"
-            f" of question and passage. Choose a doc_stride of at most {max(room - 2, 0)} (usually a third of the"
-            " window), or a larger max_seq_length."
+            f"doc_stride {doc_stride} does not fit: choose one from 0 to {max(room - 2, 0)} (usually a third of the"
+            f" window of {max_length} tokens), or a larger max_seq_length."
         )
     return room - doc_stride - min(MIN_NEW_TOKENS, (room - doc_stride) // 2)
 
@@ -250,17 +242,10 @@ def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> t
     `offsets` are the characters of each token in the passage, None outside of it.
     """
     inside = [(position, *offset) for position, offset in enumerate(offsets) if offset is not None]
-    if not inside:
+    if not inside or start < inside[0][1] or end > inside[-1][2]:
         return None
-    context, begins, finishes = np.array(inside).T
-    if start < begins[0] or end > finishes[-1]:
-        return None
-    first = np.searchsorted(begins, start, side="right") - 1
-    last = np.searchsorted(finishes, end, side="left")
-    # Byte-level tokenizers may split a character into tokens with equal offsets. All of these belong to the answer.
-    first = np.searchsorted(begins, begins[first], side="left")
-    last = np.searchsorted(finishes, finishes[last], side="right") - 1
-    return (int(context[first]), int(context[last])) if first <= last else None
+    covering = [position for position, begin, finish in inside if begin < end and finish > start]
+    return (covering[0], covering[-1]) if covering else None
 
 
 @dataclass

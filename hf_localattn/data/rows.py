@@ -9,6 +9,7 @@ import csv
 import io
 import logging
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,8 +39,7 @@ This column exists only if rows have been left out, or if the rows are a part of
 PLACE = "place"
 """Place of each row, for error messages. This column exists if a task asks for it."""
 
-MOST_PLACES = 10
-"""Maximum number of left-out rows that a log message names."""
+INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 SKIP = "correct the row, or leave out such rows with skip_empty=True (scripts: --skip_empty)."
 
@@ -135,11 +135,10 @@ def convert_rows(
     *,
     skip_empty: bool = False,
 ) -> Dataset:
-    """Convert and check the rows of a source, one by one; errors name the place of a row.
+    """Convert and check the rows of a source by `convert`, one by one; errors name the place of a row.
 
-    A data set must have the required `columns`. `features` are those of the result; `PLACE` is filled in. `convert`
-    makes a row of a record, and need not name the record in its errors. `skip_empty` leaves out rows with an
-    `EmptyText`.
+    A data set must have the required `columns`. `features` are those of the result; `PLACE` is filled in. `skip_empty`
+    leaves out rows with an `EmptyText`.
     """
     first = source.first or 0
     # A cached result is named after what `convert_batch` refers to: the name of a data set, not the data set.
@@ -184,11 +183,9 @@ def convert_rows(
     if not len(kept) and source.first is None:
         raise ValueError(f"{source.name}: all {total} rows have an empty text, so --skip_empty leaves none.")
     if len(kept) < total:
-        skipped = sorted(set(range(first, first + total)).difference(kept[INDEX]))
-        places = [where(number).removeprefix(f"{source.name}, ") for number in skipped[:MOST_PLACES]]
-        more = ", …" if len(skipped) > MOST_PLACES else ""
-        message = "%s: leaving out %d of %d rows, which have an empty text: %s."
-        logger.warning(message, source.name, len(skipped), total, ", ".join(places) + more)
+        skipped = set(range(first, first + total)).difference(kept[INDEX])
+        message = "%s: leaving out %d of %d rows, which have an empty text, the first one in %s."
+        logger.warning(message, source.name, len(skipped), total, where(min(skipped)).removeprefix(f"{source.name}, "))
     elif source.first is None:
         kept = kept.remove_columns(INDEX)
     return kept
@@ -205,12 +202,10 @@ def row_numbers(rows: Dataset) -> Sequence[int]:
 
 
 def read_text(path: PathLike) -> str:
-    """Return the content of a UTF-8 file; raise `ValueError` if it is empty, a folder, or not UTF-8."""
+    """Return the content of a UTF-8 file; raise `ValueError` if it is empty, or not UTF-8."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
-    if path.is_dir():
-        raise ValueError(f"{path}: is a folder; give a file.")
     text = read_utf8(path)
     if not text.strip():
         raise ValueError(f"{path}: is empty.")
@@ -231,6 +226,11 @@ def stream_rows(path: PathLike) -> Iterator[tuple[str, Any]]:
             raise ValueError(f"{path}: is not UTF-8 text ({error.reason}); re-save it.") from None
 
 
+def sorted_labels(labels: Iterable[str]) -> list[str]:
+    """Sort labels for numbering: whole numbers by value, then other labels by name."""
+    return sorted(labels, key=lambda name: (0, int(name), name) if INTEGER.fullmatch(name) else (1, 0, name))
+
+
 def as_list(cell: Any) -> Any:
     """Parse a cell that holds a JSON list, as in .csv files; return any other value unchanged."""
     if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
@@ -239,6 +239,15 @@ def as_list(cell: Any) -> Any:
         except ValueError:
             return cell
     return cell
+
+
+def check_all_or_none(source: Source, rows: Dataset, column: str) -> None:
+    """Raise `ValueError` if a column is empty in some rows with words, but not in all."""
+    values = zip(row_numbers(rows), rows["tokens"][:], rows[column][:], strict=True)
+    empty = {number: not value for number, words, value in values if words}
+    if len({*empty.values()}) > 1:
+        where = source.where(next(number for number in empty if empty[number]))
+        raise ValueError(f"{where}: has no {column}, but other rows have; give them for all rows, or for none.")
 
 
 def describe_value(value: Any) -> str:
@@ -251,10 +260,7 @@ def describe_value(value: Any) -> str:
 def check_is_fast(tokenizer: Any, purpose: str) -> None:
     """Raise `ValueError` if a tokenizer is slow, and therefore cannot say where its tokens are."""
     if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer, and {purpose}: load it with AutoTokenizer, or choose"
-            " a model that has a tokenizer.json."
-        )
+        raise ValueError(f"{type(tokenizer).__name__} is not a fast tokenizer, and {purpose}.")
 
 
 def shorten(value: Any) -> str:
@@ -271,10 +277,7 @@ def _read_rows(path: Path, suffixes: Sequence[str], what: str) -> list[tuple[str
     """Return the places and records of a file: a table with a header, a list, `{"data": [rows]}` or JSON lines."""
     text = read_text(path)
     if path.suffix not in suffixes:
-        raise ValueError(
-            f"{path}: cannot read {path.suffix or 'a file without an extension'}; {what} are read from"
-            f" {', '.join(suffixes[:-1])} or {suffixes[-1]}."
-        )
+        raise ValueError(f"{path}: {what} are read from files that end in {', '.join(suffixes)}.")
     if path.suffix in (".csv", ".tsv"):
         return list(_separated(path, text))
     # not `splitlines`: texts may contain U+2028 and other line separators unescaped
@@ -310,8 +313,8 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
         for values in filter(None, reader):
             if len(values) != len(header):
                 raise ValueError(
-                    f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}"
-                    f" ({', '.join(header)}); quote fields that hold the separator, or save as .jsonl."
+                    f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}; quote"
+                    " fields that hold the separator, or save as .jsonl."
                 )
             yield f"line {reader.line_num}", dict(zip(header, values, strict=True))
     except csv.Error as error:

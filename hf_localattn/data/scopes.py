@@ -28,9 +28,8 @@ def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:
     """Raise `ValueError` if a tokenizer has no cue markers. Its model could not tell which cue is meant."""
     if not knows_cues(tokenizer):
         raise ValueError(
-            f"The tokenizer ({type(tokenizer).__name__}) has no cue marker {CUE_MARKER}, so the model cannot know"
-            " which cue is meant: use the tokenizer that the model was trained with. `run_ner.py --do_train` adds the"
-            " marker; in Python `OaXLNetTokenizer.from_backbone(tokenizer)` does for OA."
+            f"The tokenizer ({type(tokenizer).__name__}) has no cue marker {CUE_MARKER}: use that of the training."
+            " `run_ner.py --do_train` adds the marker; in Python, `OaXLNetTokenizer.from_backbone(tokenizer)` does."
         )
 
 

@@ -16,6 +16,7 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.data.rows import (
+    INTEGER,
     PLACE,
     SKIP,
     Column,
@@ -28,6 +29,7 @@ from hf_localattn.data.rows import (
     describe_value,
     open_source,
     shorten,
+    sorted_labels,
 )
 from hf_localattn.errors import join_names
 
@@ -37,11 +39,7 @@ SINGLE_LABEL, MULTI_LABEL, REGRESSION = "single_label_classification", "multi_la
 """Problem types as in transformers: one class, any number of classes, or a number."""
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?")
-_INDEX = re.compile(r"-?[0-9]{1,18}")
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
-
-MOST_CLASSES = 20
-"""Labels with more distinct values than this are treated as scores without a warning."""
 
 TEXT_COLUMNS = (
     ("text", "text_pair"),
@@ -54,9 +52,6 @@ TEXT_COLUMNS = (
     ("question",),
 )
 """Default names of text columns: the first entry whose columns a data set has is used."""
-
-HEADER_ROWS = 1000
-"""Number of rows that are searched for text columns."""
 
 
 @dataclass(frozen=True)
@@ -188,9 +183,7 @@ def load_texts(
     if classes is None and layout.problem_type != REGRESSION:
         several = layout.problem_type == MULTI_LABEL
         found = {name for label in rows["label"][:] if label for name in (label if several else [label])}
-        classes = tuple(
-            sorted(found, key=lambda name: (0, int(name), name) if _INDEX.fullmatch(name) else (1, 0, name))
-        )
+        classes = tuple(sorted_labels(found))
     if not classes or layout.problem_type == REGRESSION:
         return rows
     kind = ClassLabel(names=list(classes))
@@ -222,11 +215,10 @@ def infer_problem_type(labels: Iterable[Any]) -> str:
         if isinstance(label, list):
             return MULTI_LABEL
         text = "" if label is None else str(label).strip()
-        is_new = text not in texts
-        if isinstance(label, float) or (is_new and isinstance(label, str) and _FRACTION.fullmatch(text)):
+        if isinstance(label, float) or (isinstance(label, str) and text not in texts and _FRACTION.fullmatch(text)):
             problem = REGRESSION
         texts.add(text)
-    if problem == REGRESSION and len(texts) <= MOST_CLASSES and all(_WHOLE.fullmatch(text) for text in texts - {""}):
+    if problem == REGRESSION and len(texts) <= 20 and all(_WHOLE.fullmatch(text) for text in texts - {""}):
         # pandas writes whole numbers with ".0" if the column has a missing value
         logger.warning(
             "The labels are whole numbers with a decimal point (%s) and are taken for scores: pass --do_regression"
@@ -258,17 +250,15 @@ def labels_of(rows: Dataset) -> Labels | None:
 
 
 def _name(label: Any, names: Sequence[str] | None) -> str:
-    if isinstance(label, bool):
-        name = str(label).lower()  # as in JSON
-    elif isinstance(label, (int, float)):
-        name = str(label)
+    if isinstance(label, (bool, int, float)):
+        name = str(label).lower()  # booleans as in JSON
     elif isinstance(label, str) and label.strip():
         name = " ".join(label.split())
     else:
         raise ValueError(f"the label must be a name or a whole number; found {describe_value(label)}.")
     if names is None or (name in names and isinstance(label, str)):
         return name
-    if _INDEX.fullmatch(name) and 0 <= int(name) < len(names):
+    if INTEGER.fullmatch(name) and 0 <= int(name) < len(names):
         return names[int(name)]
     raise ValueError(
         f"the label {shorten(label)} is outside the label set ({join_names(names, 20)}; or 0 to {len(names) - 1})."
@@ -281,17 +271,15 @@ def _number(label: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(
-            f"the label {shorten(label)} is not a number, but the labels are scores (by --do_regression, by the task,"
-            " or because some have a decimal point); correct it, or pass --do_regression false if labels are names."
-        )
+        problem = f"the label {shorten(label)} is not a number, but the labels are scores"
+        raise ValueError(f"{problem}: correct it, or pass --do_regression false if labels are names.")
     return number
 
 
 def _find_texts(records: Iterable[Record], source: str) -> tuple[str, ...]:
-    """Return the first entry of `TEXT_COLUMNS` whose columns contain texts in one of the first records."""
+    """Return the first entry of `TEXT_COLUMNS` whose columns contain texts in one of the first 1,000 records."""
     has: Record = {}
-    for record in islice(records, HEADER_ROWS):
+    for record in islice(records, 1000):
         for columns in TEXT_COLUMNS:
             if all(isinstance(record.get(column), str) for column in columns):
                 return columns
@@ -320,32 +308,20 @@ def number_labels(rows: Dataset, labels: Labels) -> Dataset:
     if own is None or any(label is None for label in column):
         return bare
     numbers = {name: number for number, name in enumerate(labels.names)}
-
-    def target(label: Any) -> Any:
-        if own.problem_type == SINGLE_LABEL and labels.problem_type == REGRESSION:
-            return read_label(own.names[label], REGRESSION)  # all scores of a split may happen to be whole numbers
-        if own.problem_type != labels.problem_type:
-            kinds = [kind.problem_type.replace("_", " ") for kind in (own, labels)]
-            raise ValueError(
-                f"the labels are for {kinds[0]}, but the model predicts {kinds[1]}: give all splits the same kind of"
-                " labels."
-            )
-        if own.problem_type == REGRESSION:
-            return label
-        names = [own.names[number] for number in (label if own.problem_type == MULTI_LABEL else [label])]
-        if unknown := [name for name in names if name not in numbers]:
-            raise ValueError(
-                f"the label {unknown[0]!r} is outside the label set ({join_names(labels.names, 20)}): correct it, or"
-                " add training rows with it."
-            )
-        if own.problem_type == SINGLE_LABEL:
-            return numbers[names[0]]
-        return [float(name in names) for name in labels.names]
-
-    result = []
+    result: list[Any] = []
+    several = own.problem_type == MULTI_LABEL
     for number, label in enumerate(column):
+        if own.problem_type != REGRESSION:
+            label = [own.names[i] for i in label] if several else own.names[label]
         try:
-            result.append(target(label))
+            if labels.problem_type == REGRESSION:
+                result.append(
+                    _number(label)
+                )  # all scores of a split may happen to be whole numbers, which are classes
+            elif own.problem_type != labels.problem_type or not numbers.keys() >= {*(label if several else [label])}:
+                raise ValueError(f"the label {label!r} is not {labels}: correct it, or add training rows with it.")
+            else:
+                result.append([float(name in label) for name in labels.names] if several else numbers[label])
         except ValueError as error:
             raise ValueError(f"{rows[number][PLACE]}: {error}") from None
     kinds = {SINGLE_LABEL: Value("int64"), MULTI_LABEL: List(Value("float32")), REGRESSION: Value("float32")}

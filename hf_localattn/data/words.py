@@ -22,6 +22,7 @@ from hf_localattn.data.rows import (
     EmptyText,
     Record,
     Source,
+    check_all_or_none,
     check_is_fast,
     convert_rows,
     describe_value,
@@ -40,7 +41,6 @@ COLUMN_SUFFIXES = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2")
 SUFFIXES = (".json", ".jsonl", ".conllu", ".xml", *COLUMN_SUFFIXES)
 
 CONLLU_COLUMNS = {"upos": 3, "xpos": 4}
-CONLLU_WIDTH = 10
 UNSPECIFIED = "_"
 """Value of an unspecified CoNLL-U column."""
 
@@ -95,10 +95,9 @@ def load_sentences(
 
     * `.json` and `.jsonl`: rows with a list of words and a list of labels, as in data sets.
     * `.conllu`: the syntactic words of CoNLL-U, with one of its two parts of speech.
-    * `.xml`: CGED (shared tasks of 2016 and later; Lee et al. 2016), one row for the characters of each text. A `DOC`
-      has a `TEXT`, and an `ERROR start_off end_off type` for each error; labels are IOB2 (`B-R`, `I-R`, `O`). If
-      errors overlap, the first one in the file keeps its characters, and each remaining stretch of a later one begins
-      with `B-`. Line breaks are dropped. A missing word at the end of a text is marked on the last character.
+    * `.xml`: CGED (shared tasks of 2016 and later; Lee et al. 2016), one row for the characters of each text, with
+      labels in IOB2. If errors overlap, the first one in the file keeps its characters. Line breaks are dropped. A
+      missing word at the end of a text is marked on the last character.
     * `.conll`, `.txt`, `.tsv`, `.bio`, `.iob`, `.iob2`: a word and its labels on each line (CoNLL-2003, FCE). If the
       first line contains a tab, columns are separated by single tabs; otherwise by any number of spaces and tabs.
 
@@ -112,12 +111,6 @@ def load_sentences(
     Raises:
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid. The message names the place and a remedy.
-
-    Example:
-        >>> from hf_localattn.data import load_sentences
-        >>> from hf_localattn.resources import FOLDER
-        >>> load_sentences(FOLDER / "samples" / "names.conll")[0]["labels"]
-        ['B-PER', 'I-PER', 'O', 'O', 'O', 'B-LOC', 'O']
     """
     columns = columns or TokenColumns()
     if columns.conllu not in CONLLU_COLUMNS:
@@ -163,11 +156,6 @@ def load_label_names(path: str, columns: TokenColumns) -> list[str]:
     return content
 
 
-def sorted_labels(labels: set[str]) -> list[str]:
-    """Sort labels for numbering: numbers by value, other labels by name."""
-    return sorted(labels, key=int) if all(re.fullmatch(r"\d{1,18}", label) for label in labels) else sorted(labels)
-
-
 def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
     """Raise `ValueError` if a word has a label that is not in `names`."""
     known = set(names)
@@ -177,8 +165,7 @@ def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
             if label not in known:
                 raise ValueError(
                     f"{source}, sentence {number + 1}, word {place + 1} ({shorten(tokens[place])}): the label"
-                    f" {shorten(label)} is not one of the model's {len(names)} ({shorten(', '.join(names))}); correct"
-                    " it, or give all labels with --label_names_file."
+                    f" {shorten(label)} is none of {shorten(', '.join(names))}; give all with --label_names_file."
                 )
 
 
@@ -201,14 +188,7 @@ def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip
         return {"tokens": tokens, "labels": [_label(tag, columns.names) for tag in tags]}
 
     sentences = convert_rows(source, [words, labels], TOKEN_FEATURES, convert, skip_empty=skip_empty)
-    found = sentences["labels"][:]
-    if any(found) and not require_labels:
-        rows = zip(row_numbers(sentences), sentences["tokens"][:], found, strict=True)
-        if bare := [number for number, tokens, own in rows if tokens and not own]:
-            raise ValueError(
-                f"{source.name}, sentence {bare[0] + 1}: has no labels, but other sentences have; label all of them,"
-                " or none."
-            )
+    check_all_or_none(source, sentences, "labels")
     return sentences
 
 
@@ -263,63 +243,45 @@ def _conll_lines(path: Path, label_column: int, require_labels: bool) -> Iterato
         tabs = tabs if width else "\t" in line
         columns = line.split("\t") if tabs else re.split("[ \t]+", text)
         found = len(columns)
+        own = columns if found == 1 and not require_labels else [columns[0], *columns[label_column:][:1]]
         if width and found != width:
-            problem = (
-                f"{found} columns, but {width} in the first line; separate columns by tabs or spaces as there, and"
-                " sentences by blank lines."
-            )
-        elif found == 1 and require_labels:
-            problem = "one column, so there are no labels; expected a word and its label a line."
-        elif found > 1 and (label_column == 0 or not -found < label_column < found):
-            problem = (
-                f"there is no label column {label_column} in {found} columns: column 0 has the words; choose 1 to"
-                f" {found - 1}, or -1 for the last one."
-            )
-        elif not columns[0].strip(" "):
-            problem = "the word is empty."
-        elif found > 1 and not columns[label_column].strip(" "):
-            problem = f"the label of {shorten(columns[0])} is empty."
+            problem = f"{found} columns, but {width} in the first line; separate sentences by blank lines."
+        elif own is not columns and (label_column == 0 or not -found < label_column < found):
+            problem = f"there is no label column {label_column} in {found} columns; column 0 has the words."
+        elif not all(cell.strip(" ") for cell in own):
+            problem = "the word or its label is empty."
         else:
             width = found
-            yield number, columns if found == 1 else [columns[0], columns[label_column]]
+            yield number, own
             continue
         raise ValueError(f"{path}, line {number}: {problem}")
 
 
 def _conllu_lines(path: Path, label_column: int) -> Iterator[Line]:
     for number, line in read_lines(path):
-        columns, where = line.split("\t"), f"{path}, line {number}"
+        columns = line.split("\t")
         if not line.strip(" \t"):
             yield number, []
         elif line.startswith("#"):
             continue
-        elif len(columns) != CONLLU_WIDTH:
+        elif len(columns) != 10 or not re.fullmatch(r"\d+([-.]\d+)?", columns[0]):
             raise ValueError(
-                f"{where}: {len(columns)} columns, but CoNLL-U has {CONLLU_WIDTH}, separated by tabs; if the file has"
-                " other columns, rename it to .conll."
+                f"{path}, line {number}: expected 10 columns, separated by tabs, the first one a number such as 1 or"
+                f" 1-2; found {shorten(line)}. If the file has other columns, rename it to .conll."
             )
-        elif re.fullmatch(r"\d+", columns[0]):
+        elif columns[0].isdecimal():  # ranges (1-2) and empty nodes (1.1) are left out
             yield number, [columns[1], columns[label_column]]
-        elif not re.fullmatch(r"\d+[-.]\d+", columns[0]):  # ranges (1-2) and empty nodes (1.1) are left out
-            found = shorten(columns[0])
-            raise ValueError(f"{where}: the first column must be a word's number, such as 1 or 1-2; found {found}.")
 
 
 def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
     root = xml.parse_xml(_CONTROL_CHARACTER.sub("\ufffd", read_text(path)), path, has_root=False)
-    documents = list(root.iter("DOC"))
-    if any(document.find("SENTENCE") is not None for document in documents) or root.find(".//ESSAY") is not None:
-        raise ValueError(
-            f"{path}: has SENTENCE or ESSAY, the format of 2014 and 2015; only the format of 2016 and later, with"
-            " DOC, TEXT and ERROR, can be read."
-        )
-    if not documents:
-        raise ValueError(f"{path}: holds no DOC; expected CGED's DOC with a TEXT and ERRORs.")
     records = []
-    for number, document in enumerate(documents, 1):
+    for number, document in enumerate(root.iter("DOC"), 1):
         own = document.findall("TEXT")
         record = {"texts": own, "errors": list(document.iter("ERROR")), "id": own[0].get("id") if own else None}
         records.append((f"DOC {number}", record))
+    if not records:
+        raise ValueError(f"{path}: holds no DOC; expected CGED's DOC with a TEXT and ERRORs, as since 2016.")
     labeled = any(record["errors"] for _, record in records)
     convert = partial(_convert_cged, labeled=labeled)
     rows = convert_rows(Source(str(path), records), (), TOKEN_FEATURES, convert, skip_empty=skip_empty)
@@ -330,7 +292,7 @@ def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
 
 def _convert_cged(record: Record, labeled: bool) -> Record:
     if len(record["texts"]) != 1:
-        raise ValueError(f"has {len(record['texts'])} TEXT elements; expected one, which the offsets refer to.")
+        raise ValueError(f"has {len(record['texts'])} TEXT elements; expected one, as in CGED since 2016.")
     lines = "".join(record["texts"][0].itertext()).split("\n")
     if len(lines) > 1 and lines[-1] and not lines[-1].strip(" \t"):  # the closing tag is indented, and so are lines
         lines = [line.strip(" \t") for line in lines]
@@ -350,11 +312,9 @@ def _convert_cged(record: Record, labeled: bool) -> Record:
 def _read_error(error: xml.Element, length: int) -> tuple[str, int, int]:
     """Return the type of an error, and the positions of its first and last character, counted from 1."""
     kind, first, last = (error.get(name, "") for name in ("type", "start_off", "end_off"))
-    if kind not in CGED_TYPES:
-        raise ValueError(f"the type of an ERROR must be R, M, S or W; found {shorten(kind)}.")
-    for name, value in (("start_off", first), ("end_off", last)):
-        if not re.fullmatch("[0-9]{1,9}", value):
-            raise ValueError(f"the {name} of an ERROR must be a character position; found {shorten(value)}.")
+    if kind not in CGED_TYPES or not all(re.fullmatch("[0-9]{1,9}", place) for place in (first, last)):
+        found = shorten(dict(error.attrib))
+        raise ValueError(f"an ERROR needs the type R, M, S or W, a start_off and an end_off; found {found}.")
     first, last = int(first), int(last)
     if kind == "M" and first == last == length + 1:
         first = last = length

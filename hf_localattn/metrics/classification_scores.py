@@ -35,16 +35,12 @@ def _of_classes(name: str, **options: Any) -> ScoreFunction:
 
 
 def _of_numbers(name: str) -> ScoreFunction:
-    """Return a score of numbers: an error of scikit-learn, or a correlation of SciPy, which is 0 if undefined.
-
-    It is NaN, with a warning, if a prediction is not finite.
-    """
+    """Return a score of numbers, an error or a correlation (0 if undefined); NaN if a prediction is not finite."""
 
     def score(predictions: np.ndarray, references: np.ndarray) -> float:
         if not np.isfinite(predictions).all():
             logger.warning_once(
-                "Some predictions are not finite, so their scores are NaN: the training has diverged. Try a smaller"
-                " learning rate."
+                "Some predictions are not finite: the training has diverged. Try a smaller learning rate."
             )
             return math.nan
         if name.endswith("error"):

@@ -36,8 +36,7 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
         meteor: mean METEOR (2007 version, nltk) with exact, stem and WordNet matches, and nltk's tokenizer. Without
             WordNet (`nltk.download("wordnet")`) synonyms do not match, and the key is meteor_no_synonyms.
 
-    Published values for question generation often come from other tools (multi-bleu.perl, METEOR 1.5) with other
-    tokenizers and weights, and are not comparable with these.
+    Published values for question generation often come from other tools (multi-bleu.perl, METEOR 1.5): do not compare.
 
     Example:
         >>> from hf_localattn.metrics import load_metric

@@ -14,10 +14,7 @@ text_metrics = LazyExtra("torchmetrics.functional.text", "train", "A score of an
 
 @lru_cache(maxsize=4096)  # the same answers are scored after every epoch
 def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
-    """Return exact match (0 or 1) and F1 (0 to 1) of a predicted and a gold answer after SQuAD's normalization.
-
-    The normalization drops articles and punctuation. Two answers also agree if both are empty after it.
-    """
+    """Return exact match (0 or 1) and F1 (0 to 1) of two answers, without articles and punctuation."""
     scores = text_metrics.squad(
         {"id": "", "prediction_text": prediction}, {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
     )

@@ -19,7 +19,7 @@ STARSEM_SCORES = (
     *(f"starsem_{measure}_b_{score}" for measure, score in product(MEASURES[:-1], ("f1", "precision"))),
     *SENTENCES,
 )
-"""Names of all scores of `starsem_scores`."""
+"""Names of the measures of the shared task."""
 
 BRACKETS = ("-LRB-", "-RRB-")
 """Part-of-speech tags of punctuation that have letters."""
@@ -60,67 +60,56 @@ def starsem(
             precision. All predicted elements count in their precision. The recall is the same.
         starsem_correct_sentences, starsem_correct_negation_sentences: shares of sentences without a wrong cue or
             scope, of all sentences and of those with a negation.
-        instance_f1, instance_precision, instance_recall: means over negations (see `instance_scores`).
+        instance_f1, instance_precision, instance_recall: precision and recall of scopes as means over negations, and
+            their harmonic mean (NIS; Sineva et al. 2021). A negation without its exact cue on the other side has 0.
+            Only words with a letter or digit count.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
-        >>> true = {"cue_text": ["", "never", "", ""], "scope_text": ["He", "", "left", ""]}
-        >>> found = {"cue_text": ["", "never", "", ""], "scope_text": ["", "", "left", "."]}
-        >>> scores = load_metric("starsem").compute(
-        ...     predictions=[[found]], references=[[true]], pos=[["PRP", "RB", "VBD", "."]]
-        ... )
-        >>> {name: scores[name] for name in ("starsem_cues_f1", "starsem_scope_tokens_f1", "instance_f1")}
-        {'starsem_cues_f1': 1.0, 'starsem_scope_tokens_f1': 0.6667, 'instance_f1': 0.6666666666666666}
+        >>> true = [{"cue_text": ["", "never", ""], "scope_text": ["He", "", "left"]}]
+        >>> found = [{"cue_text": ["", "never", ""], "scope_text": ["", "", "left"]}]
+        >>> scores = load_metric("starsem").compute(predictions=[found], references=[true], pos=[["P", "R", "V"]])
+        >>> scores["starsem_cues_f1"], scores["starsem_scope_tokens_f1"]
+        (1.0, 0.6667)
     """
-    for name, sentences in (("predictions", predictions), ("references", references)):
-        for number, (negations, tags) in enumerate(zip(sentences, pos, strict=True), start=1):
-            for own, column in product(negations, ("cue_text", "scope_text")):
-                found = len(own[column])
-                if found != len(tags):
-                    raise ValueError(
-                        f"{name}, sentence {number}: {found} texts in {column!r}, {len(tags)} tags in 'pos'."
-                    )
-                if not any(own["cue_text"]):
-                    raise ValueError(f"{name}, sentence {number}: a negation has no cue; give it in 'cue_text'.")
-    return {**starsem_scores(predictions, references, pos), **instance_scores(predictions, references)}
-
-
-def starsem_scores(
-    predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
-) -> dict[str, float]:
-    """Return `STARSEM_SCORES`: as in the program, F1 is of precision and recall in rounded hundredths of a percent."""
-    counts, right = count_negations(predictions, references, pos)
+    for side, listed in (("predictions", predictions), ("references", references)):
+        for number, (negations, tags) in enumerate(zip(listed, pos, strict=True), start=1):
+            for one in negations:
+                if {len(one["cue_text"]), len(one["scope_text"])} != {len(tags)} or not any(one["cue_text"]):
+                    problem = f"a negation needs a cue, and {len(tags)} texts in 'cue_text' and 'scope_text'"
+                    raise ValueError(f"{side}, sentence {number}: {problem}.")
+    counts, right = _count_negations(predictions, references, pos)
     negated = [own for own, true in zip(right, references, strict=True) if true]
     scores: dict[str, float] = {}
     for measure, own in counts.items():
-        name = f"starsem_{measure}"
-        scores[f"{name}_recall"] = recall = _percent(own["tp"], own["tp"] + own["fn"])
+        name, hits = f"starsem_{measure}", own["tp"]
+        scores[f"{name}_recall"] = recall = round(hits / max(hits + own["fn"], 1) * 100, 2)
         # the precision of B variants counts all predicted elements
-        for variant, found in ((name, own["tp"] + own["fp"]), (f"{name}_b", own["system"])):
-            scores[f"{variant}_precision"] = precision = _percent(own["tp"], found)
+        for variant, found in ((name, hits + own["fp"]), (f"{name}_b", own["system"])):
+            scores[f"{variant}_precision"] = precision = round(hits / max(found, 1) * 100, 2)
+            # as in the program, of precision and recall in rounded hundredths of a percent
             f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
             scores[f"{variant}_f1"] = round(f1, 2)
     for name, sentences in zip(SENTENCES, (right, negated), strict=True):
         wrong = sentences.count(False) * 100 / len(sentences) if sentences else 100.0
         scores[name] = round(100 - round(wrong, 2), 2)
-    return {name: round(scores[name] / 100, 4) for name in STARSEM_SCORES}
+    official = {name: round(scores[name] / 100, 4) for name in STARSEM_SCORES}
+    return {**official, **_instance_scores(predictions, references)}
 
 
-def count_negations(
+def _count_negations(
     predictions: Sequence[Negations], references: Sequence[Negations], pos: Sequence[Sequence[str]]
 ) -> tuple[dict[str, Counter[str]], list[bool]]:
     """Return the counts for each of `MEASURES`, and True for each sentence without an error.
 
-    The counts are of annotated ("gold") and predicted ("system") elements, of hits ("tp"), false alarms ("fp") and
-    misses ("fn"). A wrong cue or scope is no false alarm if it has an annotated negation with a word of its cue.
-    Punctuation in scopes does not count, nor the period of abbreviations.
+    A wrong cue or scope is no false alarm ("fp") if it has an annotated negation with a word of its cue.
     """
     counts = {measure: Counter[str]() for measure in MEASURES}
 
     def count(measure: str, gold: dict[int, str], system: dict[int, str], may_hit: bool = True) -> None:
         hit = bool(gold) and gold == system and may_hit
-        counts[measure].update(gold=bool(gold), system=bool(system), tp=hit)
-        counts[measure].update(fn=bool(gold) and not hit, fp=bool(system) and not gold and may_hit)
+        missed, alarm = bool(gold) and not hit, bool(system) and not gold and may_hit
+        counts[measure].update(system=bool(system), tp=hit, fn=missed, fp=alarm)
 
     right = []
     for predicted, true, tags in zip(predictions, references, pos, strict=True):
@@ -132,8 +121,7 @@ def count_negations(
             count("scopes_cue_match", gold.scope, system.scope, may_hit)
             count("scopes_no_cue_match", gold.scope, system.scope)
             hits, found, there = len(gold.scope.items() & system.scope.items()), len(system.scope), len(gold.scope)
-            words = {"gold": there, "system": found, "tp": hits, "fn": there - hits, "fp": found - hits}
-            counts["scope_tokens"].update(words)
+            counts["scope_tokens"].update(system=found, tp=hits, fn=there - hits, fp=found - hits)
         right.append(all(gold == system for gold, system in pairs))
     return counts, right
 
@@ -161,28 +149,15 @@ def _read(negation: Mapping[str, Sequence[str]], tags: Sequence[str] | None) -> 
     return _Negation(cue, {place: match[1] if match else scope[place] for place, match in matches.items()})
 
 
-def _percent(part: int, whole: int) -> float:
-    return round(part / whole * 100, 2) if whole else 0.0
-
-
-def instance_scores(predictions: Sequence[Negations], references: Sequence[Negations]) -> dict[str, float]:
-    """Return `INSTANCE_SCORES`: precision and recall of scopes as means over negations, and their harmonic mean.
-
-    A negation without its exact cue on the other side has 0. Of a right cue, precision and recall are the shares of
-    right words in the predicted and in the true scope, 1 if that scope is empty. Only words with a letter or digit
-    count.
-
-    Source: Sineva et al. 2021, *Negation-Instance Based Evaluation of End-to-End Negation Resolution* (NIS).
-    """
+def _instance_scores(predictions: Sequence[Negations], references: Sequence[Negations]) -> dict[str, float]:
     precision = recall = 0.0
     for predicted, true in zip(predictions, references, strict=True):
         free = [_read(own, None) for own in true]
         for system in (_read(own, None) for own in predicted):
-            gold = next((own for own in free if own.cue == system.cue), None)
-            if gold is not None:
+            if gold := next((own for own in free if own.cue == system.cue), None):
                 free.remove(gold)
                 hits = len(gold.scope.items() & system.scope.items())
-                precision += hits / len(system.scope) if system.scope else 1
+                precision += hits / len(system.scope) if system.scope else 1  # of an empty scope, every word is right
                 recall += hits / len(gold.scope) if gold.scope else 1
     precision /= sum(map(len, predictions)) or 1
     recall /= sum(map(len, references)) or 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence, Set
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,72 +17,58 @@ labeling = LazyExtra("seqeval.metrics.sequence_labeling", "train", "A score of e
 PRF = ("precision", "recall", "f1")
 ENTITY_SCORES = ("f1", "precision", "recall", "accuracy")
 WORD_SCORES = ("accuracy", "macro_f1")
-DETECTION_SCORES = ("f0_5", "precision", "recall", *WORD_SCORES)
-DIAGNOSIS_SCORES = (
-    *map("_".join, product(("detection", "identification", "position"), ("f1", "precision", "recall"))),
-    "false_positive_rate",
-    "accuracy",
-)
-
-DIAGNOSES = frozenset("RMSW")
-"""Error types of CGED: redundant word, missing word, wrong word (selection), wrong word order."""
 
 Labels = Sequence[Sequence[str]]
 """Labels of the words of each sentence."""
 
-
-Scoring = Callable[..., dict[str, float]]
-"""Function of predicted and true labels, and of `each`.
-
-`each` adds `<type>_precision`, `_recall`, `_f1` and `_number` of each type or label.
-"""
+Scoring = Callable[[Labels, Labels], dict[str, float]]
+"""Function of predicted and true labels. `<type>_precision`, `_recall`, `_f1` and `_number` are of a type or label."""
 
 
 def select_metrics(names: Iterable[str]) -> tuple[Scoring, tuple[str, ...]]:
     """Return the scores for the label set of a model, and the names of the overall ones, the main one first.
 
     Labels of a tagging scheme (IOB, IOE, IOBES, BILOU, BMES) are "O", or a letter and a type. They are scored as CGED
-    if all their types are in `DIAGNOSES`, and as entities otherwise. The labels c (correct) and i (incorrect) are
-    scored as FCE. All other labels are scored word by word.
+    if all their types are R, M, S or W, and as entities otherwise. The labels c (correct) and i (incorrect) are scored
+    as FCE. All other labels are scored word by word.
     """
     known = set(names)
     others = known - {"O"}
     if others and all(re.fullmatch("[BIESLUM](-.*)?", name) for name in others):
-        is_diagnosis = {name[2:] for name in others} <= DIAGNOSES
-        return (diagnosis_scores, DIAGNOSIS_SCORES) if is_diagnosis else (entity_scores, ENTITY_SCORES)
-    return (detection_scores, DETECTION_SCORES) if known == {"c", "i"} else (word_scores, WORD_SCORES)
+        scoring = diagnosis_scores if {name[2:] for name in others} <= {*"RMSW"} else entity_scores
+    else:
+        scoring = detection_scores if known == {"c", "i"} else word_scores
+    return scoring, tuple(scoring([[]], [[]]))
 
 
-def entity_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return precision, recall and F1 of entities, and the accuracy of all labels; see `Scoring`."""
+def entity_scores(predictions: Labels, references: Labels) -> dict[str, float]:
+    """Return precision, recall and F1 of entities, and the accuracy of all labels."""
     result = entities(predictions, references)
     scores = {name: result.pop(f"overall_{name}") for name in ENTITY_SCORES}
-    types = {f"{kind}_{name}": value for kind, own in result.items() for name, value in own.items()}
-    return scores | types if each else scores
+    return scores | {f"{kind}_{name}": value for kind, own in result.items() for name, value in own.items()}
 
 
-def word_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return the accuracy, and the mean F1 over the labels that occur; see `Scoring`."""
+def word_scores(predictions: Labels, references: Labels) -> dict[str, float]:
+    """Return the accuracy, and the mean F1 over the labels that occur."""
     predicted, true = (np.array(list(chain.from_iterable(labels))) for labels in (predictions, references))
     if not true.size:
         return dict.fromkeys(WORD_SCORES, 0.0)
     scores = {name: SCORES[name](predicted, true) for name in WORD_SCORES}
-    if each:
-        names = np.unique([*predicted, *true])
-        table = metrics.precision_recall_fscore_support(true, predicted, labels=names, zero_division=0)
-        for kind, values in zip((*PRF, "number"), table, strict=True):
-            scores |= {f"{name}_{kind}": value.item() for name, value in zip(names, values, strict=True)}
+    names = np.unique([*predicted, *true])
+    table = metrics.precision_recall_fscore_support(true, predicted, labels=names, zero_division=0)
+    for kind, values in zip((*PRF, "number"), table, strict=True):
+        scores |= {f"{name}_{kind}": value.item() for name, value in zip(names, values, strict=True)}
     return scores
 
 
-def detection_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return `error_detection` of the words labeled "i", and the `word_scores`; see `Scoring`."""
-    return error_detection(predictions, references) | word_scores(predictions, references, each=each)
+def detection_scores(predictions: Labels, references: Labels) -> dict[str, float]:
+    """Return `error_detection` of the words labeled "i", and the `word_scores`."""
+    return error_detection(predictions, references) | word_scores(predictions, references)
 
 
-def diagnosis_scores(predictions: Labels, references: Labels, *, each: bool = False) -> dict[str, float]:
-    """Return `error_diagnosis`, and the accuracy of all labels; see `Scoring`."""
-    found = entity_scores(predictions, references, each=each)  # whose overall scores equal those of positions
+def diagnosis_scores(predictions: Labels, references: Labels) -> dict[str, float]:
+    """Return `error_diagnosis`, and the accuracy of all labels."""
+    found = entity_scores(predictions, references)  # whose overall scores equal those of positions
     return error_diagnosis(predictions, references) | {name: found[name] for name in found if name not in PRF}
 
 
@@ -220,10 +206,7 @@ def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Seq
     """Raise `ValueError` if a sentence has different numbers of predicted and true labels."""
     for number, (predicted, true) in enumerate(zip(predictions, references, strict=True), start=1):
         if len(predicted) != len(true):
-            raise ValueError(
-                f"sentence {number}: {len(predicted)} predicted labels, but {len(true)} true ones; give one of each"
-                " per word."
-            )
+            raise ValueError(f"sentence {number}: {len(predicted)} predicted labels, but {len(true)} true ones.")
 
 
 def set_scores(

@@ -15,19 +15,10 @@ from hf_localattn.tasks.task import DataArguments, Scored, Task
 from hf_localattn.tasks.text_classification import TextClassification
 from hf_localattn.tasks.token_classification import TokenClassification
 
-TASKS: dict[str, type[Task]] = {
-    task.name: task
-    for task in (
-        QuestionAnswering,
-        TextClassification,
-        TokenClassification,
-        NegationScope,
-        MultipleChoice,
-        QuestionGeneration,
-    )
-}
-"""Task classes by name."""
+_TASKS = QuestionAnswering, TextClassification, TokenClassification, NegationScope, MultipleChoice, QuestionGeneration
 
+TASKS: dict[str, type[Task]] = {task.name: task for task in _TASKS}
+"""Task classes by name."""
 
 __all__ = [
     "TASKS",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,11 +18,8 @@ from hf_localattn.data.choices import (
 )
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics.classification_scores import SCORES
-from hf_localattn.tasks.task import DataArguments, Scored, Task, write_results
+from hf_localattn.tasks.task import DataArguments, Scored, Task, table_of
 from hf_localattn.training.arguments import documented
-
-SWAG = ("allenai/swag", "regular")
-"""Name and configuration of SWAG on the Hub."""
 
 
 @documented
@@ -48,7 +44,7 @@ class MultipleChoiceDataArguments(DataArguments):
 
     def __post_init__(self) -> None:
         if self.dataset_name is None and not any(self.files.values()):
-            self.dataset_name, self.dataset_config_name = SWAG
+            self.dataset_name, self.dataset_config_name = "allenai/swag", "regular"
         super().__post_init__()
 
 
@@ -58,16 +54,12 @@ class MultipleChoice(Task):
     name = model_task = "multiple-choice"
     DataArguments = MultipleChoiceDataArguments
     collator_class = MultipleChoiceCollator
-    is_pairs = True
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        args = self.args
-        columns = ChoiceColumns(
-            args.context_column_name, args.question_column_name, args.choices_column_name, args.label_column_name
-        )
-        return load_choices(data, columns, require_labels=labeled, skip_empty=args.skip_empty)
+        names = (getattr(self.args, f"{name}_column_name") for name in ("context", "question", "choices", "label"))
+        return load_choices(data, ChoiceColumns(*names), require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return choice_features, {"max_length": self.max_length}
@@ -77,9 +69,8 @@ class MultipleChoice(Task):
         choices = np.argmax(outputs, axis=-1)
         if labels is None:
             return Scored(choices, {})
-        scores = {"accuracy": SCORES["accuracy"](choices, labels)}
-        return Scored(choices, scores, pair=(choices, labels))
+        return Scored(choices, {"accuracy": SCORES["accuracy"](choices, labels)}, pair=(choices, labels))
 
-    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
-        """Write predict_results.txt: the index of each row, and the index of the chosen text, both counted from 0."""
-        write_results(folder / f"{prefix}_results.txt", self.rows[split], predictions)
+    def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
+        """Return predict_results.txt: the index of each row, and that of the chosen text, both counted from 0."""
+        return {f"{prefix}_results.txt": table_of(self.rows[split], predictions)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -12,10 +11,9 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.answers import QuestionAnswers, extract_answers, write_answers
+from hf_localattn.data.answers import extract_answers, format_answers
 from hf_localattn.data.questions import (
     QuestionAnsweringCollator,
-    check_window_settings,
     count_unanswerable,
     evaluation_features,
     load_squad,
@@ -25,11 +23,6 @@ from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
 from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task
 from hf_localattn.training.arguments import documented
-
-BEST_METRICS = {
-    False: ("f1", "exact_match"),
-    True: ("f1", "exact", "HasAns_f1", "HasAns_exact", "best_f1", "best_exact"),
-}
 
 
 @documented
@@ -77,17 +70,14 @@ class QuestionAnswering(Task):
     def __init__(self, args: QuestionAnsweringDataArguments, training_args: Any):
         super().__init__(args, training_args)
         # Evaluation has no loss, because it would be computed over windows, not over questions.
-        self.metrics = dict.fromkeys(BEST_METRICS[args.version_2_with_negative], True)
+        two = ("f1", "exact", "HasAns_f1", "HasAns_exact", "best_f1", "best_exact")
+        self.metrics = dict.fromkeys(two if args.version_2_with_negative else ("f1", "exact_match"), True)
         self.null_threshold = args.null_score_diff_threshold if args.version_2_with_negative else None
-        for name in ("n_best_size", "max_answer_length"):
-            if getattr(args, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(args, name)}.")
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         return load_squad(data, require_answers=labeled, skip_empty=self.args.skip_empty)
 
     def prepare_rows(self, data: Splits) -> Splits:
-        """Return the rows; without `version_2_with_negative`, raise `ValueError` if a question has no answer."""
         for split, questions in data.items():
             is_labeled = split != "test" or self.args.held_out is not None
             if not self.args.version_2_with_negative and is_labeled and (number := count_unanswerable(questions)):
@@ -96,10 +86,6 @@ class QuestionAnswering(Task):
                     " (SQuAD 2.0), or remove them."
                 )
         return data
-
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        super().adapt(model, tokenizer)
-        check_window_settings(tokenizer, self.max_length, self.args.doc_stride)
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         function = train_features if split == "train" else evaluation_features
@@ -113,8 +99,7 @@ class QuestionAnswering(Task):
         return QuestionAnsweringCollator(tokenizer, max_length=length, pad_to_multiple_of=multiple)
 
     def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Return the logits of start and end."""
-        return tuple(outputs[:2])
+        return tuple(outputs[:2])  # logits of start and end
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the answers by the id of their question, and SQuAD's scores in percent."""
@@ -129,39 +114,27 @@ class QuestionAnswering(Task):
             max_answer_length=self.args.max_answer_length,
             null_threshold=self.null_threshold,
         )
-        unsure = {} if self.null_threshold is None else {"no_answer_probability": 0.0}
-        predictions = [{"id": name, "prediction_text": answer.best.text, **unsure} for name, answer in answers.items()]
         references = rows.select_columns(["id", "answers"]).to_list()
-        scores = score_answers(answers, references, self.null_threshold)
-        return Scored(answers, scores, pair=(predictions, references) if scores else None)
+        if not any(row["answers"]["text"] for row in references):
+            return Scored(answers, {})
+        chosen = [{"id": name, "prediction_text": answer.best.text} for name, answer in answers.items()]
+        if self.null_threshold is None:
+            scores = load_metric("squad").compute(predictions=chosen, references=references)
+            return Scored(answers, scores, pair=(chosen, references))
+        # The best span, not the chosen answer: the metric applies the threshold, and also tries other thresholds.
+        spans = [
+            {
+                "id": name,
+                "prediction_text": answer.best_span.text if answer.best_span else "",
+                "no_answer_probability": np.float32(answer.null_odds),
+            }
+            for name, answer in answers.items()
+        ]
+        scores = load_metric("squad_v2").compute(
+            predictions=spans, references=references, no_answer_threshold=self.null_threshold
+        )
+        return Scored(answers, scores, pair=([{**one, "no_answer_probability": 0.0} for one in chosen], references))
 
-    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
-        """Write `eval_predictions.json` and the other files that transformers' question answering script writes."""
-        write_answers(predictions, folder, prefix)
-
-
-def score_answers(
-    answers: dict[str, QuestionAnswers], references: list[dict[str, Any]], null_threshold: float | None
-) -> dict[str, float]:
-    """Return SQuAD's metrics for the best answers; empty without any gold answer.
-
-    `null_threshold` is `null_score_diff_threshold`, or None if "no answer" is not allowed. `best_f1_thresh` and
-    `best_exact_thresh` are better values for it.
-    """
-    if not any(row["answers"]["text"] for row in references):
-        return {}
-    if null_threshold is None:
-        best = [{"id": name, "prediction_text": answer.best.text} for name, answer in answers.items()]
-        return load_metric("squad").compute(predictions=best, references=references)
-    # Pass the best span, not the chosen answer: the metric applies the threshold, and also tries other thresholds.
-    predictions = [
-        {
-            "id": name,
-            "prediction_text": answer.best_span.text if answer.best_span else "",
-            "no_answer_probability": np.float32(answer.null_odds),
-        }
-        for name, answer in answers.items()
-    ]
-    return load_metric("squad_v2").compute(
-        predictions=predictions, references=references, no_answer_threshold=null_threshold
-    )
+    def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
+        """Return `eval_predictions.json` and the other files that transformers' question answering script writes."""
+        return format_answers(predictions, prefix)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -15,19 +13,11 @@ from transformers import DataCollatorForSeq2Seq, PreTrainedModel, PreTrainedToke
 from hf_localattn.data.generation import REFERENCE, generation_features
 from hf_localattn.data.questions import load_answered
 from hf_localattn.data.rows import Data
-from hf_localattn.files import atomic_write
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.generation_scores import meteor_name
 from hf_localattn.tasks.task import DataArguments, Scored, Task, input_length
 from hf_localattn.training.arguments import GenerationTrainingArguments, documented
 from hf_localattn.training.trainer import GenerationTrainer
-
-logger = logging.getLogger(__name__)
-
-PREDICTIONS = "generated_predictions.txt"
-
-SHORTEST_SOURCE = 8
-"""Minimum number of tokens for answer and passage."""
 
 
 @documented
@@ -60,11 +50,7 @@ class QuestionGenerationDataArguments(DataArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.val_max_target_length is None:
-            self.val_max_target_length = self.max_target_length
-        for name in ("max_source_length", "max_target_length", "val_max_target_length", "num_beams"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"--{name} must be at least 1; got {value}.")
+        self.val_max_target_length = self.val_max_target_length or self.max_target_length
 
 
 class QuestionGeneration(Task):
@@ -92,22 +78,13 @@ class QuestionGeneration(Task):
         return load_answered(data, require_questions=labeled, skip_empty=self.args.skip_empty)
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        check_can_write(model, tokenizer)
-        if tokenizer.padding_side != "right":
-            logger.warning("The tokenizer pads on the left; encoder-decoders need padding on the right: using that.")
-            tokenizer.padding_side = "right"
+        tokenizer.padding_side = "right"  # as encoder-decoders need it
         names = ("max_source_length", "max_target_length", "val_max_target_length")
         self.lengths = {name: input_length(model, tokenizer, self.args, name) for name in names}
-        least = tokenizer.num_special_tokens_to_add(pair=True) + SHORTEST_SOURCE
-        if self.lengths["max_source_length"] < least:
-            raise ValueError(
-                f"--max_source_length {self.lengths['max_source_length']} leaves no room for answer and passage;"
-                f" choose at least {least}."
-            )
         self.tokenizer = tokenizer
         self.label_padding = -100 if self.args.ignore_pad_token_for_loss else tokenizer.pad_token_id
-        longest = self.lengths["val_max_target_length"]
-        self.training_args.generation_max_length = self.training_args.generation_max_length or longest
+        args = self.training_args
+        args.generation_max_length = args.generation_max_length or self.lengths["val_max_target_length"]
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         target = "max_target_length" if split == "train" else "val_max_target_length"
@@ -122,9 +99,8 @@ class QuestionGeneration(Task):
         return features  # long passages are cut around the answer
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
-        return GenerationCollator(
-            tokenizer, model=model, label_pad_token_id=self.label_padding, pad_to_multiple_of=multiple
-        )
+        padding = {"label_pad_token_id": self.label_padding, "pad_to_multiple_of": multiple}
+        return DataCollatorForSeq2Seq(tokenizer, model=model, **padding)
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the generated texts in one line each, and their scores if there are references.
@@ -146,39 +122,6 @@ class QuestionGeneration(Task):
         notes = {"bleu_signature": scores.pop("bleu_signature")}
         return Scored(texts, scores, notes=notes, pair=(texts, references))
 
-    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
-        """Write the generated questions to generated_predictions.txt, one line per answered row."""
-        atomic_write(folder / PREDICTIONS, "".join(f"{question}\n" for question in predictions))
-
-
-class GenerationCollator(DataCollatorForSeq2Seq):
-    """Collator of transformers that also takes rows with reference texts and rows without labels."""
-
-    def __call__(self, features: list[dict[str, Any]], return_tensors: str | None = None) -> Any:
-        """Return inputs and labels (batch, length), and decoder inputs if the model derives these from labels."""
-        inputs = [{name: value for name, value in row.items() if name != REFERENCE} for row in features]
-        batch = super().__call__(inputs, return_tensors)
-        if batch["labels"] is None:  # Seq2SeqTrainer only tests if the key exists
-            del batch["labels"]
-        return batch
-
-
-def check_can_write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raise `ValueError` if the decoder has no start token, or the tokenizer's end token does not stop it."""
-    name = type(model).__name__
-    if getattr(model.config, "decoder_start_token_id", None) is None:
-        raise ValueError(
-            f"{name} has no decoder_start_token_id: set it in its config.json to the first token of its decoder"
-            " (often eos_token_id, bos_token_id or pad_token_id)."
-        )
-    if tokenizer.pad_token_id is None:
-        raise ValueError(f"The tokenizer of {name} has no padding token: set its pad_token.")
-    ends = model.generation_config.eos_token_id
-    ends = model.config.eos_token_id if ends is None else ends
-    last = tokenizer(text_target="?")["input_ids"][-1]
-    if last not in (ends if isinstance(ends, list) else [ends]):
-        raise ValueError(
-            f"The tokenizer ends texts with the token {last} ({tokenizer.convert_ids_to_tokens(last)}), but {name}"
-            f" stops at eos_token_id {ends}: it cannot learn to stop. Check --tokenizer_name and the model's"
-            " config.json."
-        )
+    def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
+        """Return generated_predictions.txt: the generated questions, one line per answered row."""
+        return {"generated_predictions.txt": "".join(f"{question}\n" for question in predictions)}

@@ -1,24 +1,30 @@
-"""One run of a task: training, evaluation, prediction, upload."""
+"""One run of a task: its rows, training, evaluation, prediction, upload."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+import datasets
+import numpy as np
+import torch.utils.data
 from transformers import PreTrainedTokenizerBase
 
-from hf_localattn.data.rows import INDEX
-from hf_localattn.errors import exit_on_user_error
+from hf_localattn.data.folds import split_rows
+from hf_localattn.data.rows import Data, Source, stream_rows
+from hf_localattn.data.words import IGNORED
+from hf_localattn.errors import loading
+from hf_localattn.files import atomic_write
 from hf_localattn.hub import Score
+from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
-from hf_localattn.tasks.splits import Passes, load_splits, warn_of_no_query
-from hf_localattn.tasks.task import DataArguments, Task
+from hf_localattn.tasks.task import LIMITS, PARTS, DataArguments, Splits, Task
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
-from hf_localattn.training.optimizers import import_lookahead
 from hf_localattn.training.output_folder import (
     arguments_of,
     check_same_run,
@@ -34,6 +40,12 @@ from hf_localattn.training.run_record import record_of, scores_of_split
 from hf_localattn.training.trainer import TaskTrainer, save_on_interrupt
 
 logger = logging.getLogger(__name__)
+
+ROWS_PER_PART = 1000
+"""Number of rows of a stream that are checked and tokenized together."""
+
+BUFFER = 10_000
+"""Number of rows at the start of a stream that give the labels, and of features of which the next one is drawn."""
 
 
 def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
@@ -74,18 +86,14 @@ def prepare_run(
     if training_args.device.type == "cpu":
         training_args.dataloader_pin_memory = False  # without an accelerator, pinning only logs a warning
     if training_args.do_train:
-        if training_args.lookahead_steps is not None:
-            import_lookahead()
-        is_longer = bool(training_args.resume_from_checkpoint)
+        wanted = training_args.resume_from_checkpoint
         resumed = training_args.resume_from_checkpoint = prepare_output_folder(
-            training_args.output_dir, training_args.resume_from_checkpoint, tidy=training_args.process_index == 0
+            training_args.output_dir, wanted, tidy=training_args.process_index == 0
         )
         origin = training_args.output_dir if resumed is None else Path(resumed).parent
-        check_same_run(origin, arguments, is_longer=is_longer)
+        check_same_run(origin, arguments, is_longer=bool(wanted))
 
-    data, stream = load_splits(
-        task, needed_parts(training_args), cache_dir=model_args.cache_dir, token=model_args.token
-    )
+    data, stream = load_splits(task, cache_dir=model_args.cache_dir, token=model_args.token)
     if training_args.do_train:
         digests = {f"{split} data": digest_of(rows) for split, rows in data.items()}  # of a stream its first rows
         check_same_run(origin, digests)
@@ -100,15 +108,13 @@ def prepare_run(
     for split, rows in data.items():
         if split != "train" or stream is None:
             task.features[split] = make_features(task, split, rows, tokenizer)
-    train_dataset: Any = task.features.get("train")
     if stream is not None:
-        seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
-        train_dataset = Passes(stream.features(task, tokenizer, seed))
+        stream.encode(tokenizer)
     trainer = task.trainer_class(
         task,
         model=model,
         args=training_args,
-        train_dataset=train_dataset,
+        train_dataset=task.features.get("train", stream),
         eval_dataset=task.features.get("validation"),
         processing_class=tokenizer,
         data_collator=task.collator(tokenizer, model, 8 if training_args.fp16 or training_args.bf16 else None),
@@ -116,50 +122,144 @@ def prepare_run(
     return Run(task, trainer, model_args, arguments)
 
 
-def check_streaming(task: type[Task], training_args: TrainingArguments) -> None:
+def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None]:
+    """Load the rows of the splits that a run needs (train, validation, test), and limit their numbers.
+
+    If `held_out` of the data arguments is set, test and validation rows are held out from the training data unless
+    their own files are given, and test rows must have labels. The first split of a part on the Hub is named after the
+    part. If training rows are streamed, the first ones are the split "train", and all are returned, too.
+    """
+    args, data, stream = task.args, Splits(), None
+    hub: Mapping[str, Any] = {}
+    if args.dataset_name is not None:
+        hub_arguments |= {"streaming": args.streaming}
+        with loading("data set", args.dataset_name):
+            hub = datasets.load_dataset(args.dataset_name, args.dataset_config_name, **hub_arguments)
+
+    def sources(part: str) -> dict[str, Data]:
+        if file := args.files[part]:
+            return {part: file}
+        names = [name for ending in ("", "_matched", "_mismatched") if (name := part + ending) in hub]  # MNLI has both
+        if not names:
+            instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
+            options = {"validation": "--do_eval, --early_stopping_patience or --search_space"}
+            raise ValueError(f"{options.get(part, f'--do_{PARTS[part]}')} needs {part} data: {instead}.")
+        found = {name: Source(f"{args.dataset_name} ({name})", hub[name]) for name in names}
+        return {part: found.pop(names[0]), **found}
+
+    folded: Splits = {}
+    if args.held_out is not None:
+        held_out = [part for part in ("test", "validation") if args.files[part] is None]
+        columns = {"group_column": task.group_column, "class_column": task.class_column}
+        folded = split_rows(task.read(sources("train")["train"], True), args.held_out, held_out, **columns)
+    elif args.num_folds is not None:
+        raise ValueError("--num_folds makes several runs: run them with hf_localattn.studies.command.run_script.")
+    for part, name in PARTS.items():
+        if not getattr(task.training_args, f"do_{name}"):
+            continue
+        limit = getattr(args, LIMITS[part])
+        limit = None if limit is None else limit + task.rows_beyond_limit
+        if part == "train" and args.streaming:
+            stream = Stream(task, sources(part)[part], limit)
+            data[part] = stream.head()
+            continue
+        found: dict[str, Any] = {part: folded[part]} if part in folded else dict(sources(part))
+        for split, rows in found.items():
+            if part not in folded:
+                if isinstance(rows, Source) and isinstance(rows.rows, datasets.IterableDataset):
+                    first = list(rows.rows if limit is None else rows.rows.take(limit))
+                    rows = Source(rows.name, datasets.Dataset.from_list(first, features=rows.rows.features))
+                rows = task.read(rows, part != "test" or args.held_out is not None)
+            if part == "train" and args.draw_train_samples:
+                rows = rows.shuffle(task.training_args.seed)
+            data[split] = rows if limit is None else rows.select(range(min(limit, len(rows))))
+    return data, stream
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Training rows of a .jsonl file or of a streamed data set: their features, in another order in each pass.
+
+    The order depends only on the seed and on the number of workers, so that a resumed training skips what it has seen.
+    """
+
+    def __init__(self, task: Task, source: Any, limit: int | None):
+        datasets.disable_progress_bars()  # there would be one for each part
+        self.task, self.is_file = task, not isinstance(source, Source)
+        self.name = source if self.is_file else source.name
+        arguments = {"path": self.name}
+        rows = datasets.IterableDataset.from_generator(_records, gen_kwargs=arguments) if self.is_file else source.rows
+        self.rows = rows if limit is None else rows.take(limit)
+
+    def head(self) -> datasets.Dataset:
+        """Return the first rows, checked by the task."""
+        return self._read(next(self.rows.iter(BUFFER), {}), 0)
+
+    def encode(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Prepare the features. An invalid row is an error when it is reached."""
+        function, arguments = self.task.encoder("train")
+        args = self.task.training_args
+
+        def encode(batch: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
+            rows = self._read(batch, numbers[0])
+            if not len(rows):
+                return {}
+            rows = self.task.prepare_rows({"train": rows})["train"]
+            columns = function(rows[:], tokenizer=tokenizer, **arguments)
+            # a sentence without a word that the model sees has no loss
+            bare = {n for n, own in enumerate(columns.get("labels", ())) if np.all(np.equal(own, IGNORED))}
+            return {name: [one for n, one in enumerate(own) if n not in bare] for name, own in columns.items()}
+
+        parts = {"batched": True, "batch_size": ROWS_PER_PART, "with_indices": True}
+        given = ["place", "record"] if self.is_file else self.rows.column_names
+        features = self.rows.map(encode, **parts, remove_columns=given)
+        seed = args.seed if args.data_seed is None else args.data_seed
+        self.features = features.shuffle(seed, buffer_size=BUFFER)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for number in count():
+            self.features.set_epoch(number)
+            features = iter(self.features)
+            first = next(features, None)
+            if first is None:  # Trainer ends; or there are fewer files than workers
+                return
+            yield from chain([first], features)
+
+    def _read(self, batch: dict[str, list[Any]], first: int) -> datasets.Dataset:
+        rows: Any = list(zip(*batch.values(), strict=True))
+        if not self.is_file:
+            rows = datasets.Dataset.from_dict(batch, features=self.rows.features)
+        return self.task.read(Source(self.name, rows, first), True)
+
+
+def _records(path: str) -> Iterator[dict[str, Any]]:
+    for place, record in stream_rows(path):
+        yield {"place": place, "record": record}
+
+
+def check_streaming(task: type[Task], args: TrainingArguments) -> None:
     """Raise `ValueError` if `--streaming` cannot be used with the task or with another argument."""
-    if not task.streams:
-        raise ValueError(f"--streaming cannot be used for {task.name}, which reads all rows first: leave it out.")
-    if training_args.search_space is not None:
-        raise ValueError("--streaming cannot be used with --search_space: search on a part of the rows without it.")
-    if not training_args.do_train:
-        raise ValueError("--streaming reads training rows: give --do_train, or leave it out.")
-    if training_args.max_steps < 1:
-        raise ValueError("--streaming needs --max_steps, since the number of training rows is unknown.")
-    for name in ("eval_strategy", "save_strategy"):
-        if getattr(training_args, name) == "epoch":
-            raise ValueError(f"--streaming has no epochs: give --{name} steps.")
-
-
-def needed_parts(training_args: TrainingArguments) -> dict[str, str]:
-    """Return the parts of the data that a run needs, each with the option that requires it."""
-    parts = {"train": "train", "validation": "eval", "test": "predict"}
-    needed = {part: f"--do_{name}" for part, name in parts.items() if getattr(training_args, f"do_{name}")}
-    for name in ("early_stopping_patience", "search_space"):
-        if "validation" in needed and getattr(training_args, name) is not None:
-            needed["validation"] = f"--{name}"
-    return needed
+    problems = {
+        f"cannot be used for {task.name}, which reads all rows first: leave it out": not task.streams,
+        "cannot be used with --search_space: search on a part of the rows without it": args.search_space is not None,
+        "reads training rows: give --do_train, or leave it out": not args.do_train,
+        "needs --max_steps, since the number of training rows is unknown": args.max_steps < 1,
+        "has no epochs: give --eval_strategy steps": args.eval_strategy == "epoch",
+        "has no epochs: give --save_strategy steps": args.save_strategy == "epoch",
+    }
+    for problem, is_there in problems.items():
+        if is_there:
+            raise ValueError(f"--streaming {problem}.")
 
 
 def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
-    """Set `metric_for_best_model` and `greater_is_better`.
-
-    The metric is the given one, or that of the task's arguments. With early stopping or a search, it defaults to the
-    task's main score: its first one other than "loss".
-    """
-    compares = training_args.early_stopping_patience is not None or training_args.search_space is not None
-    given = training_args.metric_for_best_model
-    metric = None if given is None else given.removeprefix("eval_")
-    if metric in (None, "loss") and task.best_metric is not None:
-        metric = task.best_metric
-    elif metric is None and compares:
-        metric = next((name for name in task.metrics if name != "loss"), "loss")
-    elif metric == "loss":  # Trainer's default
-        metric = next(iter(task.metrics))
-    if metric is None:
+    """Set `metric_for_best_model` and `greater_is_better`: with early stopping or a search to the main score."""
+    given, scores = training_args.metric_for_best_model, list(task.metrics)
+    if given is None and (training_args.early_stopping_patience, training_args.search_space) == (None, None):
         return
-    if metric not in task.metrics and task.args.metric is None:
-        raise ValueError(f"--metric_for_best_model must be one of {', '.join(task.metrics)}; got {metric!r}.")
+    metric = next((name for name in scores if name != "loss"), "loss") if given is None else given
+    metric = scores[0] if metric == "loss" else metric.removeprefix("eval_")  # "loss" is Trainer's default
+    if metric not in scores and task.args.metric is None:
+        raise ValueError(f"--metric_for_best_model must be one of {', '.join(scores)}; got {metric!r}.")
     if metric != given:
         logger.info("The best model is the one with the best %s.", metric)
     training_args.metric_for_best_model = metric
@@ -179,7 +279,11 @@ def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokeni
             load_from_cache_file=not task.args.overwrite_cache,
             desc=f"Preparing {split} features",
         )
-    warn_of_no_query(split, features)
+    for family in FAMILIES.values():
+        if family.query in features.column_names:
+            chunks = features.data.column(family.query).chunks
+            if not any(any(masks.flatten(recursive=True).unique().to_pylist()) for masks in chunks):
+                logger.warning("No %s row has a query: %s.", split, family.query_advice)
     return task.finish_features(split, rows, features)
 
 
@@ -235,15 +339,7 @@ class Run:
         return self._evaluate_splits("validation", "eval")
 
     def predict(self) -> dict[str, float]:
-        """Write predictions for the test rows with `do_predict`.
-
-        Returns:
-            Metrics of labeled rows. Their names begin with `predict_`.
-        """
-        for split, rows in self.data.items():
-            if "test" in split and INDEX in rows.column_names:
-                message = "The predictions are for %d %s rows; rows with an empty text have none (--skip_empty)."
-                logger.warning(message, len(rows), split)
+        """Write predictions for the test rows with `do_predict`. The names of metrics begin with `predict_`."""
         return self._evaluate_splits("test", "predict")
 
     def share(self) -> None:
@@ -262,25 +358,24 @@ class Run:
         if is_writer:
             mark_finished(args.output_dir)
         if args.push_to_hub:
-            with exit_on_user_error():
-                self.trainer.push_to_hub()
+            self.trainer.push_to_hub()
         if is_writer and not args.keep_checkpoints:
             remove_optimizers(args.output_dir)
 
     def _evaluate_splits(self, part: str, name: str) -> dict[str, float]:
         """Evaluate the splits of a part; write their metrics, whose prefixes begin with `name`, and predictions."""
         trainer, task, found = self.trainer, self.task, dict[str, Any]()
-        is_test = part == "test"
         for split in [split for split in self.features if part in split]:
             prefix, features = split.replace(part, name), self.features[split]
-            if is_test:
+            if part == "test":
                 metrics = trainer.predict(features, metric_key_prefix=prefix).metrics
             else:
                 metrics = trainer.evaluate(features, metric_key_prefix=prefix)
             scored, trainer.scored = trainer.scored, None  # frees memory
             if scored is not None:
-                if trainer.args.should_save and (is_test or task.writes_validation):
-                    task.write_predictions(Path(trainer.args.output_dir), split, prefix, scored.predictions)
+                if trainer.args.should_save and (part == "test" or task.writes_validation):
+                    for file, text in task.files(split, prefix, scored.predictions).items():
+                        atomic_write(Path(trainer.args.output_dir, file), text)
                 metrics |= {f"{prefix}_{name}": note for name, note in scored.notes.items()}
             metrics |= {f"{prefix}_samples": len(self.data[split])}
             trainer.log_metrics(prefix, metrics)

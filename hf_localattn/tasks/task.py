@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 import datasets
@@ -14,7 +13,7 @@ from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedMo
 
 from hf_localattn.data.folds import Fold
 from hf_localattn.data.rows import Data, row_numbers
-from hf_localattn.files import atomic_write
+from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.names import find_files
 from hf_localattn.registry import family_of
@@ -26,10 +25,10 @@ logger = logging.getLogger(__name__)
 Splits = dict[str, datasets.Dataset]
 """Rows or features by split: "train", "validation", "test", and further ones such as "test_mismatched"."""
 
-SPLITS = {"train": ("train",), "validation": ("validation",), "test": ("test",)}
-"""Parts of a run, and the names of their splits on the Hub."""
+PARTS = {"train": "train", "validation": "eval", "test": "predict"}
+"""Parts of the data, and their names in options and metrics."""
 
-LIMITS = {"train": "max_train_samples", "validation": "max_eval_samples", "test": "max_predict_samples"}
+LIMITS = {part: f"max_{name}_samples" for part, name in PARTS.items()}
 """Name of the argument that limits the rows of each part."""
 
 
@@ -105,18 +104,16 @@ class DataArguments:
         for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1; got {value}.")
-        if self.draw_train_samples and (self.max_train_samples is None or self.streaming):
-            problem = "cannot be used with --streaming" if self.streaming else "needs --max_train_samples"
-            raise ValueError(f"--draw_train_samples {problem}: it draws that many of all rows.")
+        if self.draw_train_samples and self.max_train_samples is None:
+            raise ValueError("--draw_train_samples needs --max_train_samples: it draws that many of all rows.")
         if self.fold is not None and not 1 <= self.fold <= (self.num_folds or 0):
             raise ValueError(f"--fold must be between 1 and --num_folds; got {self.fold} of {self.num_folds}.")
-        if self.num_folds is not None:
-            if self.streaming:
-                raise ValueError("--streaming cannot be used with --num_folds, which splits all rows: leave one out.")
-            if self.num_folds < 2:
-                raise ValueError(f"--num_folds must be at least 2; got {self.num_folds}.")
-            if self.dataset_name is None and self.train_file is None:
-                raise ValueError("--num_folds splits the training data: give --train_file or --dataset_name.")
+        if self.num_folds is not None and self.num_folds < 2:
+            raise ValueError(f"--num_folds must be at least 2; got {self.num_folds}.")
+        if self.streaming and (self.num_folds is not None or self.draw_train_samples):
+            raise ValueError(
+                "--streaming cannot be used with --num_folds or --draw_train_samples, which need all rows."
+            )
 
     @property
     def files(self) -> dict[str, str | None]:
@@ -176,17 +173,11 @@ class Task:
     rows_beyond_limit: ClassVar[int] = 0
     """Number of rows to load beyond `--max_train_samples` and its like, to see whether a group of rows ends there."""
 
-    hub_splits: Mapping[str, Sequence[str]] = SPLITS
-    """Names of the splits on the Hub for each part of a run."""
     metrics: Mapping[str, bool]
     """Scores that can select the best model, each with True if greater is better. Known after `choose_labels`.
 
     The first score replaces "loss" as Trainer's default. The first score other than "loss" is the main score.
     """
-    best_metric: str | None = None
-    """Score that selects the best model, if the arguments name one."""
-    is_pairs: bool = False
-    """True if an input has two texts, which need more special tokens. Known after `choose_labels`."""
     max_length: int
     """Maximum number of tokens of an input, known after `adapt`."""
 
@@ -205,9 +196,7 @@ class Task:
         """
         raise NotImplementedError
 
-    def choose_labels(
-        self, data: Splits, model_args: ModelArguments, config: PreTrainedConfig | None
-    ) -> dict[str, Any]:
+    def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         """Choose the labels, and the `metrics` that they have.
 
         Args:
@@ -238,28 +227,29 @@ class Task:
             ValueError: model or tokenizer does not suit the task, or a length leaves no room for text.
         """
         self.max_length = input_length(model, tokenizer, self.args)
-        special = tokenizer.num_special_tokens_to_add(pair=self.is_pairs)
-        if self.max_length <= special:
-            raise ValueError(
-                f"--max_seq_length {self.max_length} leaves no room for text: {special} tokens are special ones;"
-                " choose more."
-            )
+        if self.max_length <= (special := tokenizer.num_special_tokens_to_add(pair=True)):
+            raise ValueError(f"--max_seq_length {self.max_length} leaves no room for text; give more than {special}.")
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function that turns a batch of rows into features, and its keyword arguments."""
         raise NotImplementedError
 
-    def is_trainable(self, feature: Mapping[str, Any]) -> bool:
-        """Return False for features of streamed rows that `finish_features` would leave out."""
-        return True
-
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        """Return the features for the model, and warn of inputs of maximum length: nearly all of them are cut."""
+        """Return the features for the model, without those that have no label."""
+        return self.select(split, features, range(len(features)))
+
+    def select(self, split: str, features: datasets.Dataset, kept: Sequence[int]) -> datasets.Dataset:
+        """Return the features of some rows; warn of the others, and of inputs that are cut."""
         lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in features["input_ids"])
         if full := sum(any(len(one) >= self.max_length for one in own) for own in lengths):
             message = "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut."
             logger.warning(message, full, len(features), split, self.max_length)
-        return features
+        if not kept:
+            raise ValueError(f"No {split} row has its word within {self.max_length} tokens: check --max_seq_length.")
+        if left := len(features) - len(kept):
+            message = "%d of %d %s rows are left out: the model sees no word, or no cue, of them."
+            logger.warning(message, left, len(features), split)
+        return features.select(kept)
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         """Return the data collator, by default a `collator_class` that pads as the arguments say.
@@ -287,16 +277,69 @@ class Task:
         """
         raise NotImplementedError
 
-    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
-        """Write the predictions for the rows of a split.
+    def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
+        """Return the files with the predictions for the rows of a split, by name.
 
         Args:
-            folder: output folder.
             split: "test" or another test split; with `writes_validation` also "validation".
             prefix: prefix of the scores, such as "predict".
             predictions: predictions from `score`.
         """
         raise NotImplementedError
+
+
+def choose_labels(
+    own: Labels | None, model_args: ModelArguments, config: Any, *, trained: bool, fixed: bool = False
+) -> Labels:
+    """Return the labels to predict, based on the data and the checkpoint.
+
+    The checkpoint's labels are kept if they include the data's, and without training. If data and checkpoint have the
+    same labels in different spellings, the data's spelling is kept. `own` are those of the data, `config` is that of a
+    checkpoint with such a head, and `fixed` is True if the task defines the labels.
+    """
+    known = None if config is None else checkpoint_labels(config)
+    if own is None or known is None:
+        if own is None and known is None:
+            raise ValueError("No labels: neither the data nor the model has any; give data with labels.")
+        return own or known  # type: ignore[return-value]
+    is_named = any(name != f"LABEL_{number}" for number, name in enumerate(known.names))
+    if own.problem_type == known.problem_type:
+        if set(own.names) <= set(known.names):
+            return known
+        spelled = {name.casefold(): name for name in own.names}
+        names = tuple(spelled.get(name.casefold(), name) for name in known.names)
+        if set(own.names) <= set(names) and len(set(names)) == len(names):
+            return Labels(own.problem_type, names)
+        if not (trained or fixed):
+            numbers = tuple(map(str, range(known.num_labels)))
+            if set(own.names) <= set(numbers):
+                return Labels(own.problem_type, numbers)  # data and predictions use indices instead of names
+            if is_named:
+                return known
+    elif not (trained or fixed) and (known.problem_type, own.problem_type) == (REGRESSION, SINGLE_LABEL):
+        return known  # all scores may happen to be whole numbers
+    if known.num_labels != own.num_labels and not model_args.ignore_mismatched_sizes:
+        raise ValueError(
+            f"{model_args.source} predicts {known}, but the data have {own}. Pass --ignore_mismatched_sizes to"
+            " initialize a new head, or choose another model."
+        )
+    if is_named:
+        logger.warning("%s predicts %s; taking them for the data's %s.", model_args.source, known, own)
+    return own
+
+
+def checkpoint_labels(config: PreTrainedConfig) -> Labels:
+    """Return the labels of a checkpoint's head."""
+    problem_type = config.problem_type or (REGRESSION if config.num_labels == 1 else SINGLE_LABEL)
+    names = () if problem_type == REGRESSION else tuple(str(config.id2label[i]) for i in range(config.num_labels))
+    return Labels(problem_type, names)
+
+
+def label_fields(names: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a configuration that name the labels; without names those of a single score."""
+    names = names or ["LABEL_0"]
+    label_ids = {name: number for number, name in enumerate(names)}
+    return {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": label_ids}
 
 
 def input_length(
@@ -313,7 +356,7 @@ def input_length(
     return limit
 
 
-def write_results(path: Path, rows: datasets.Dataset, predictions: Sequence[Any]) -> None:
-    """Write a table of the index of each row, counted from 0, and its prediction."""
-    lines = [f"{index}\t{one}\n" for index, one in zip(row_numbers(rows), predictions, strict=True)]
-    atomic_write(path, "".join(["index\tprediction\n", *lines]))
+def table_of(rows: datasets.Dataset, predictions: Iterable[Any]) -> str:
+    """Return a table of the index of each row, counted from 0, and its prediction."""
+    lines = (f"{index}\t{one}\n" for index, one in zip(row_numbers(rows), predictions, strict=True))
+    return "".join(["index\tprediction\n", *lines])

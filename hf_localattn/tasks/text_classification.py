@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import datasets
 import numpy as np
-from transformers import PreTrainedConfig
 
 from hf_localattn.data.folds import warn_of_lone_classes
 from hf_localattn.data.rows import Data
@@ -29,25 +27,12 @@ from hf_localattn.data.texts import (
     tokenize_texts,
 )
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
-from hf_localattn.tasks.labels import choose_labels, label_fields
-from hf_localattn.tasks.task import (
-    SPLITS,
-    DataArguments,
-    Scored,
-    Splits,
-    Task,
-    write_results,
-)
+from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments, documented
 
 logger = logging.getLogger(__name__)
 
 GLUE = "nyu-mll/glue"
-MNLI_SPLITS = {
-    "train": ("train",),
-    "validation": ("validation_matched", "validation_mismatched"),
-    "test": ("test_matched", "test_mismatched"),
-}
 METRICS = {
     SINGLE_LABEL: ("accuracy", "macro_f1"),
     MULTI_LABEL: ("micro_f1", "macro_f1", "subset_accuracy"),
@@ -55,8 +40,7 @@ METRICS = {
 }
 """Scores by problem type. Two classes also have `f1`, and `--metric_name` can add `matthews_correlation`."""
 COMBINED = "combined_score"
-COMBINED_METRICS = {task: metrics for task, metrics in GLUE_METRICS.items() if len(metrics) > 1}
-"""GLUE tasks with several metrics. The combined score is the mean of these metrics."""
+"""The mean of the metrics of a GLUE task with several metrics."""
 
 
 @documented
@@ -102,8 +86,6 @@ class TextClassificationDataArguments(DataArguments):
             raise ValueError(f"--text_column_names takes one column, or two; got {self.text_column_names!r}.")
         if self.streaming and self.skip_unlabeled:
             raise ValueError("--streaming cannot be used with --skip_unlabeled: leave out such rows in the file.")
-        if self.metric_name is not None and self.metric_name not in SCORES:
-            raise ValueError(f"--metric_name must be one of {', '.join(SCORES)}; got {self.metric_name!r}.")
 
     @property
     def layout(self) -> TextColumns:
@@ -126,37 +108,34 @@ class TextClassification(Task):
     args: TextClassificationDataArguments
     labels: Labels
 
-    def __init__(self, args: TextClassificationDataArguments, training_args: Any):
-        super().__init__(args, training_args)
-        self.best_metric = args.metric_name
-        self.hub_splits = MNLI_SPLITS if args.task_name == "mnli" else SPLITS
-
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         return load_texts(data, self.args.layout, require_labels=labeled, skip_empty=self.args.skip_empty)
 
-    def choose_labels(
-        self, data: Splits, model_args: ModelArguments, config: PreTrainedConfig | None
-    ) -> dict[str, Any]:
+    def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         args = self.args
         own = next((labels for rows in data.values() if (labels := labels_of(rows)) is not None), None)
         trained, fixed = self.training_args.do_train, args.layout.names is not None
         self.labels = choose_labels(own, model_args, config, trained=trained, fixed=fixed)
         if self.labels.problem_type == SINGLE_LABEL and self.labels.num_labels < 2:
             raise ValueError(f"All rows have the label {self.labels.names[0]!r}: give data with at least two classes.")
-        pairs = {split: "text_pair" in rows.column_names for split, rows in data.items()}
-        if len(set(pairs.values())) > 1:
-            kinds = (f"{split} has {'pairs of texts' if pair else 'single texts'}" for split, pair in pairs.items())
-            raise ValueError(f"The splits do not match: {', '.join(kinds)}; name the columns by --text_column_names.")
-        self.is_pairs = any(pairs.values())
+        pairs = {"text_pair" in rows.column_names for rows in data.values()}
+        if len(pairs) > 1:
+            raise ValueError("Some splits have pairs of texts, others single texts: give --text_column_names.")
         warn_of_lone_classes(data, "label", args.held_out)
-        self.score_names = metric_names(self.labels, args)
-        self.combined = COMBINED_METRICS.get(args.task_name or "", ())
-        names = ("loss", *([COMBINED] if self.combined else []), *self.score_names)
+        of_classes = self.labels.problem_type == SINGLE_LABEL
+        usual = METRICS[self.labels.problem_type] + (("f1",) if of_classes and self.labels.num_labels == 2 else ())
+        possible = (*usual, "matthews_correlation") if of_classes else usual
+        named = [] if args.metric_name is None else [args.metric_name]
+        if not {*named} <= {*possible}:
+            raise ValueError(
+                f"--metric_name {named[0]} is not for {self.labels}; choose one of {', '.join(possible)}."
+            )
+        usual = GLUE_METRICS.get(args.task_name or "", usual)
+        self.score_names = tuple(dict.fromkeys((*usual, *named)))
+        self.combined = usual if args.task_name is not None and len(usual) > 1 else ()
+        names = (*named, "loss", *([COMBINED] if self.combined else []), *self.score_names)
         self.metrics = {name: name not in LOWER_IS_BETTER for name in names}
-        what = str(self.labels)
-        if "f1" in self.score_names:
-            what = f"{what.removesuffix(')')}; F1 is of {self.labels.names[1]!r})"
-        logger.info("Predicting %s of %s.", what, "pairs of texts" if self.is_pairs else "texts")
+        logger.info("Predicting %s of %s.", self.labels, "pairs of texts" if any(pairs) else "texts")
         return {**label_fields(self.labels.names), "problem_type": self.labels.problem_type}
 
     def prepare_rows(self, data: Splits) -> Splits:
@@ -175,28 +154,15 @@ class TextClassification(Task):
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
         return Scored(outputs, scores, pair=(found, labels))
 
-    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
-        """Write predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.
+    def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
+        """Return predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.
 
         A class is written as its name, a set of classes as a JSON list, a score with three decimals.
         """
-        name = "_".join(["predict_results", *filter(None, [self.args.task_name])])
-        name += {"test": "", "test_mismatched": "-mm"}.get(split, split.removeprefix("test"))
-        write_results(folder / f"{name}.txt", self.rows[split], format_predictions(predictions, self.labels))
-
-
-def metric_names(labels: Labels, data_args: TextClassificationDataArguments) -> tuple[str, ...]:
-    """Return the metrics to report: the metrics of the GLUE task or of the problem type, and `--metric_name`."""
-    usual = METRICS[labels.problem_type]
-    possible = usual
-    if labels.problem_type == SINGLE_LABEL:
-        usual += ("f1",) if labels.num_labels == 2 else ()
-        possible = (*usual, "matthews_correlation")
-    if data_args.task_name is not None:
-        usual = GLUE_METRICS[data_args.task_name]
-    own = data_args.metric_name
-    if own is not None and own not in possible:
-        what = labels.problem_type.replace("_", " ")
-        classes = f" of {labels.num_labels} classes" if labels.problem_type == SINGLE_LABEL else ""
-        raise ValueError(f"--metric_name {own} is not for {what}{classes}; choose one of {', '.join(possible)}.")
-    return usual if own is None or own in usual else (*usual, own)
+        task = "" if self.args.task_name is None else f"_{self.args.task_name}"
+        other = {"test": "", "test_mismatched": "-mm"}[split]
+        return {
+            f"predict_results{task}{other}.txt": table_of(
+                self.rows[split], format_predictions(predictions, self.labels)
+            )
+        }

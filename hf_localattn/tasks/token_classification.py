@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import datasets
 import numpy as np
 import torch
-from transformers import DataCollatorForTokenClassification, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.negation import OPTIONS
-from hf_localattn.data.rows import Data, Source, row_numbers
+from hf_localattn.data.rows import Data, Source, row_numbers, sorted_labels
 from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.data.words import (
-    CONLLU_COLUMNS,
     IGNORED,
     UNSPECIFIED,
     TokenColumns,
@@ -28,19 +26,15 @@ from hf_localattn.data.words import (
     load_label_names,
     load_sentences,
     prepare_tokenizer,
-    sorted_labels,
     word_features,
 )
-from hf_localattn.files import atomic_write
 from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
 from hf_localattn.metrics.word_scores import select_metrics
-from hf_localattn.tasks.labels import choose_labels, label_fields
-from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task
+from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments, documented
 
 logger = logging.getLogger(__name__)
 
-PREDICTIONS = "predictions.txt"
 NEGATION = "negation"
 """Value of `task_name` for `hf_localattn.tasks.negation`."""
 
@@ -95,14 +89,9 @@ class TokenClassificationDataArguments(DataArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, choices in {"conllu_column": CONLLU_COLUMNS, **OPTIONS}.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"--{name} must be {' or '.join(choices)}; got {getattr(self, name)!r}.")
-        is_negation = self.task_name == NEGATION
-        for name in NOT_OF_NEGATION if is_negation else OF_NEGATION:
+        for name in NOT_OF_NEGATION if self.task_name == NEGATION else OF_NEGATION:
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                what = "cannot be used" if is_negation else "can only be used"
-                raise ValueError(f"--{name} {what} with --task {NEGATION}: leave it out, or change --task.")
+                raise ValueError(f"--{name} cannot be used with --task {self.task_name}: leave it out.")
         if self.detect_cues and self.draw_train_samples:
             raise ValueError("--draw_train_samples cannot be used with --detect_cues: it draws parts of sentences.")
 
@@ -125,55 +114,37 @@ class TokenClassification(Task):
 
     def __init__(self, args: TokenClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
-        self.columns = TokenColumns(
-            text=args.text_column_name,
-            label=args.label_column_name,
-            task=args.task_name,
-            conll=args.label_column_index,
-            conllu=args.conllu_column,
-        )
+        columns = args.text_column_name, args.label_column_name, args.task_name, args.label_column_index
+        self.columns = TokenColumns(*columns, args.conllu_column)
         if args.label_names_file is not None:
             self.columns = replace(self.columns, names=load_label_names(args.label_names_file, self.columns))
-        self._declared = list(self.columns.names or ())
-        self._found: set[str] = set()
-        self._visible: dict[str, list[list[int]]] = {}
+        self.found: set[str] = set()
+        self.seen: dict[str, Any] = {}
         """Indices of the words that the model sees, per split and sentence."""
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        if isinstance(data, Source) and isinstance(data.rows, datasets.Dataset) and not self._declared:
-            self._declared.extend(class_names(data.rows, self.columns) or ())
+        if isinstance(data, Source) and isinstance(data.rows, datasets.Dataset) and self.columns.names is None:
+            self.columns = replace(self.columns, names=class_names(data.rows, self.columns))
         sentences = load_sentences(data, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
-        name = data.name if isinstance(data, Source) else data
-        if name == self.args.train_file:  # all rows, even if max_train_samples uses only some
-            self._found.update(chain.from_iterable(sentences["labels"]), format_labels(name))
+        if not self.found:  # in the first split, with all rows, even if max_train_samples uses only some
+            name = data.name if isinstance(data, Source) else str(data)
+            self.found.update(chain.from_iterable(sentences["labels"]), format_labels(name))
         return sentences
 
-    def choose_labels(
-        self, data: Splits, model_args: ModelArguments, config: PreTrainedConfig | None
-    ) -> dict[str, Any]:
-        if not self._declared and "train" in data:
-            # the splits of a fold are all parts of the training rows
-            for split in data if self.args.held_out is not None and self.args.dataset_name is not None else ("train",):
-                self._found.update(chain.from_iterable(data[split]["labels"]))
-        names = self._declared or sorted_labels(self._found)
+    def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
+        names = self.columns.names or sorted_labels(self.found)
         own = Labels(SINGLE_LABEL, tuple(names)) if names else None
         self.names = list(choose_labels(own, model_args, config, trained=self.training_args.do_train).names)
-        self.score_words, reported = select_metrics(self.names)
-        self.metrics = {name: name not in LOWER_IS_BETTER for name in ("loss", *reported)}
+        self.score_words, self.reported = select_metrics(self.names)
+        self.metrics = {name: name not in LOWER_IS_BETTER for name in ("loss", *self.reported)}
         logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
-        if all(name.isdecimal() for name in self.names):
-            logger.warning(
-                "The labels are numbers, so words are scored one by one. If they mark entities, name them in a"
-                " --label_names_file."
-            )
         return label_fields(self.names)
 
     def prepare_rows(self, data: Splits) -> Splits:
-        """Return the rows as they are, since `encoder` numbers labels; raise `ValueError` for unknown labels."""
         for split, sentences in data.items():
             name = self.args.files.get(split) or f"{self.args.dataset_name} ({split})"
             check_labels(sentences, name, self.names)
-        return data
+        return data  # `encoder` numbers the labels
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         prepare_tokenizer(tokenizer)
@@ -184,37 +155,15 @@ class TokenClassification(Task):
         every = self.args.label_all_tokens and split == "train"
         return word_features, {"max_length": self.max_length, "label_ids": label_ids, "label_all_tokens": every}
 
-    def is_trainable(self, feature: Mapping[str, Any]) -> bool:
-        return bool(feature["visible_word_ids"])
-
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        """Return the features of sentences with a word that the model sees. Other sentences would have no loss.
-
-        Raises:
-            ValueError: the model sees no word of any sentence.
-        """
-        seen = self._visible[split] = list(features["visible_word_ids"])
-        hidden = [len(tokens) - len(own) for tokens, own in zip(rows["tokens"], seen, strict=True)]
-        if not any(seen):
-            raise ValueError(
-                f"No {split} sentence has a word within {self.max_length} tokens: check --max_seq_length."
-            )
-        if any(hidden):
-            logger.warning(
-                "The model does not see %d words of %d %s sentences: they are after the %d tokens of --max_seq_length,"
-                " or the tokenizer drops them. They are left out of training and scores.",
-                *(sum(hidden), sum(map(bool, hidden)), split, self.max_length),
-            )
-        if not all(seen):
-            logger.warning("%d %s sentences have no word that the model sees.", sum(not own for own in seen), split)
-        features = features.select([number for number, own in enumerate(seen) if own])
-        features = features.remove_columns("visible_word_ids")
+        seen = self.seen[split] = features["visible_word_ids"][:]
+        kept = [number for number, words in enumerate(seen) if words]  # the others would have no loss
+        features = self.select(split, features, kept).remove_columns("visible_word_ids")
         # Without labels there is no loss: the column only marks the first tokens of words.
         return features if any(rows["labels"]) else features.rename_column("labels", "marks")
 
     def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Return the index of the best label of each token (batch, tokens), from logits (batch, tokens, labels)."""
-        return (outputs[0].argmax(dim=-1),)
+        return (outputs[0].argmax(dim=-1),)  # the index of the best label of each token
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the label of each word that the model sees, for sentences with such words, and the scores."""
@@ -228,12 +177,13 @@ class TokenClassification(Task):
         if not is_labeled:
             return Scored(predictions, {})
         references = [[self.names[number] for number in own[own != IGNORED]] for own in marks]
-        each = self.args.return_entity_level_metrics
-        scores = self.score_words(predictions, references, each=each)
+        scores = self.score_words(predictions, references)
+        if not self.args.return_entity_level_metrics:
+            scores = {name: scores[name] for name in self.reported}
         return Scored(predictions, scores, pair=(predictions, references))
 
-    def write_predictions(self, folder: Path, split: str, prefix: str, predictions: Any) -> None:
-        """Write the labels of each sentence to a line of `predictions.txt`, separated by spaces.
+    def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
+        """Return `predictions.txt`: the labels of each sentence in a line, separated by spaces.
 
         Words that the model does not see get "O" if it is a label, otherwise "_". Sentences left out by `--skip_empty`
         get a blank line.
@@ -241,8 +191,7 @@ class TokenClassification(Task):
         unseen = "O" if "O" in self.names else UNSPECIFIED
         rows, predicted = self.rows[split], iter(predictions)
         lines = {}
-        for number, tokens, seen in zip(row_numbers(rows), rows["tokens"], self._visible[split], strict=True):
+        for number, tokens, seen in zip(row_numbers(rows), rows["tokens"], self.seen[split], strict=True):
             labels = dict(zip(seen, next(predicted) if seen else (), strict=True))
             lines[number] = " ".join(labels.get(word, unseen) for word in range(len(tokens)))
-        kept = (lines.get(number, "") for number in range(max(lines) + 1))
-        atomic_write(folder / PREDICTIONS, "".join(f"{line}\n" for line in kept))
+        return {"predictions.txt": "".join(f"{lines.get(number, '')}\n" for number in range(max(lines) + 1))}

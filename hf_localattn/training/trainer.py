@@ -361,6 +361,7 @@ class TaskTrainer(LocalAttentionTrainer):
         ignore_keys: list[str] | None = None,
     ) -> tuple[Any, Any, Any]:
         """Keep only the outputs that the task scores. Outputs by token have their left padding moved to the right."""
+        inputs = {name: value for name, value in inputs.items() if value is not None}  # texts without labels
         loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         if outputs is None:
             return loss, None, labels

@@ -1,4 +1,4 @@
-"""A readable notation of rows of negation: `he is [un]KIND and [never] LAUGHS`.
+"""A readable notation of rows: `he is [un]KIND and [never] LAUGHS`, `the/O cat/B-x`, `context: wrong | [right]`.
 
 Cues are in brackets, words and characters in scope in capitals.
 """
@@ -17,46 +17,37 @@ def notation(row):
     return " ".join(words)
 
 
-def described(rows):
-    """Return a line for each row: its id, the kind and type of its cue, and its notation."""
-    return [f"{row['id']} {row['cue_kind']}:{row['cue_type']} {notation(row)}" for row in rows]
-
-
-def columns(marked):
-    """Return the columns of a row in this notation. Brackets and capitals mark whole words."""
+def columns(marked, **others):
+    """Return the columns of a row in this notation, and others. Brackets and capitals mark whole words."""
     words = marked.split()
     tokens = [word.strip("[]").lower() for word in words]
-    return {
-        "tokens": tokens,
-        "cue": [int(word[0] == "[") for word in words],
-        "scope": [int(word.strip("[]").isupper()) for word in words],
-    }
+    cue, scope = [int(word[0] == "[") for word in words], [int(word.strip("[]").isupper()) for word in words]
+    return {"tokens": tokens, "cue": cue, "scope": scope, **others}
 
 
 def shown(rows):
-    """Return a line for each row of any task, such as `the/O cat/B-x`, or `context: wrong | [right]`."""
-    return list(map(_shown, rows, [rows.features] * len(rows)))
+    """Return the rows of any task but negation: `the/O cat/B-x; a/O`, or `context: wrong | [right]` and so on."""
+    shows = {"tokens": _words, "choices": _choices, "answers": _answers, "label": _label}
+    show = next(shows[name] for name in shows if name in rows.features)
+    return "; ".join(show(row, rows.features) for row in rows)
 
 
-def _shown(row, kinds):
-    if "tokens" in row:
-        pairs = (
-            zip(row["tokens"], row["labels"], strict=True) if row["labels"] else ((word,) for word in row["tokens"])
-        )
-        return " ".join(map("/".join, pairs))
-    if "choices" in row:
-        right = row.get("label", -1)
-        choices = (f"[{choice}]" if i == right else choice for i, choice in enumerate(row["choices"]))
-        return f"{row['context']}: {' | '.join(choices)}"
-    if "answers" in row:
-        answers = zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True)
-        asked = row.get("question", "-")
-        return (
-            f"{row['id']}: {row['context']} {asked} {' '.join(f'{text}@{start}' for text, start in answers)}".strip()
-        )
-    label, kind = row["label"], kinds["label"]
-    if isinstance(label, list):
-        label = [kind.feature.int2str(number) for number in label]
-    elif label is not None and hasattr(kind, "int2str"):
+def _words(row, kinds):
+    return " ".join(map("/".join, zip(row["tokens"], row["labels"], strict=True)) if row["labels"] else row["tokens"])
+
+
+def _choices(row, kinds):
+    choices = (f"[{one}]" if i == row.get("label") else one for i, one in enumerate(row["choices"]))
+    return f"{row['context']}: {' | '.join(choices)}"
+
+
+def _answers(row, kinds):
+    answers = map("{}@{}".format, row["answers"]["text"], row["answers"]["answer_start"])
+    return " ".join([f"{row['id']}:", row["context"], row.get("question", "-"), *answers])
+
+
+def _label(row, kinds):
+    label, kind = row["label"], getattr(kinds["label"], "feature", kinds["label"])
+    if label is not None and hasattr(kind, "int2str"):
         label = kind.int2str(label)
     return f"{' + '.join(row[name] for name in ('text', 'text_pair') if name in row)} = {label}"

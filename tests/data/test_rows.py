@@ -1,6 +1,7 @@
-"""Rows of all tasks: what is read from files, data sets and streams, and what is refused where."""
+"""Rows of all tasks but negation: what is read from files, data sets and streams, and what is refused where."""
 
 import json
+from xml.sax.saxutils import escape
 
 import pyarrow
 import pytest
@@ -19,171 +20,182 @@ from hf_localattn.data import (
     load_texts,
 )
 from hf_localattn.data.choices import ChoiceColumns
-from hf_localattn.data.rows import INDEX, row_numbers
+from hf_localattn.data.rows import INDEX, row_numbers, sorted_labels
 from hf_localattn.data.texts import GLUE_TASKS, REGRESSION, SINGLE_LABEL, TextColumns
-from hf_localattn.data.words import TokenColumns
+from hf_localattn.data.words import TokenColumns, check_labels, load_label_names
 from tests.data.notation import columns, shown
-from tests.qa_helpers import question
 
-NO_ANSWER = {"text": [], "answer_start": []}
-MAT = {"text": ["mat"], "answer_start": [4]}
-ASKED = {"id": "q", "context": "the mat sat", "question": "who?", "answers": MAT}
-QUESTION = "q: the mat sat who? mat@4"
-PARAGRAPHS = [
-    {
-        "context": "the mat sat",
-        "qas": [{"id": "q", "question": "who?", "answers": [{"text": "mat", "answer_start": 4}]}],
-    },
-    {"context": "it", "qas": [{"id": 7, "question": "why?", "answers": [], "is_impossible": True}]},
-]
+ASKED = {"id": "q", "context": "the mat sat", "question": "who?"}
 CHOICE = {"context": "the cat.", "question": "where?", "choices": ["mat", "dog"], "label": 1}
 SWAG = {"video-id": "v", "startphrase": "it sat. the dog", "sent1": "it sat.", "sent2": "the dog", "gold-source": "g"}
 SWAG |= {"ending0": "sat.", "ending1": 'sat "on" the, cat.', "ending2": "on.", "label": "2"}
+ENDINGS = {"sent1": "a", **{f"ending{i}": f"{i}" for i in range(11)}, "label": 10}
 WORDS = {"id": "0", "tokens": ["the", "cat"], "ner_tags": ["O", "B-x"], "pos_tags": ["DET", "NOUN"]}
 CUE = columns("I [never] DID")
 QQP = {"question1": "cat", "question2": "", "label": 0}
-
-
-def without(row, *names):
-    return {name: value for name, value in row.items() if name not in names}
+PAIR = {"text": "a", "text_pair": "b", "label": "x"}
 
 
 def texts(*labels, **columns):
     return [{"text": "abcd"[i], "label": label, **columns} for i, label in enumerate(labels)]
 
 
-SAT = "the cat."
-MATS, DOGS = f"{SAT}: [where? mat] | where? dog", f"{SAT}: where? mat | [where? dog]"
-SWAG_SHOWN = 'it sat.: the dog sat. | the dog sat "on" the, cat. | [the dog on.]'
-SETS_IN_CELLS = 'text,label\na,"[""x"", ""y""]"\nb,[]\nc,\n'
-LINES = json.dumps(ASKED) + "\n" + json.dumps({**ASKED, "id": 1})
-ARTICLES = json.dumps({"data": [{"title": "t", "paragraphs": PARAGRAPHS}]})
+def asked(*answers, **changes):
+    """Return a question with its answers, written as `text@start`."""
+    pairs = [answer.split("@") for answer in answers]
+    return {**ASKED, "answers": {"text": [a for a, _ in pairs], "answer_start": [int(b) for _, b in pairs]}, **changes}
+
+
+def without(row, *names):
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def conllu(number, word, upos="_", xpos="_"):
+    return f"{number}\t{word}\t{word}\t{upos}\t{xpos}" + "\t_" * 5 + "\n"
+
+
+def cged(text, *errors, name="7"):
+    """Return a text of CGED with errors, written as `3-4 R`."""
+    listed = ""
+    for error in errors:
+        places, kind = error.split()
+        first, last = places.rsplit("-", 1)
+        listed += f'<ERROR start_off="{first}" end_off="{last}" type="{kind}"></ERROR>'
+    return f'<DOC>\n<TEXT id="{name}">{text}</TEXT><CORRECTION>x</CORRECTION>{listed}</DOC>'
+
+
+ONE, OTHER = "the cat.: [where? mat] | where? dog", "the cat.: where? mat | [where? dog]"
+NEITHER = "the cat.: where? mat | where? dog"
 NAMED = {"context": "a", "choices": {"text": ["m", "d"], "label": ["1", "0"]}, "label": "0"}
-OPTIONAL, SKIPPING, LAYOUT = {"require_labels": False}, {"skip_empty": True}, TextColumns(("t",), "c")
+SETS_IN_CELLS = 'text,label\na,"[""x"", ""y""]"\nb,[]\nc,\n'
+CELLS = 'context,choices,label\nthe cat,"[""runs"", ""flies""]",flies\n'
+PARAGRAPHS = [
+    {"context": "the mat sat", "qas": [asked("mat@4")]},
+    {"context": "it", "qas": [{"id": 7, "question": "why?", "answers": [], "is_impossible": True}]},
+]
+LISTED = asked(answers=[{"text": "mat", "answer_start": 4}])
 SENTIMENTS = [{"sentence": text, "label": label} for text, label in zip("abc", ("positive", "0", 1), strict=True)]
 BARE = [{"tokens": ["a"]}, {"tokens": ["b"], "ner_tags": None}, {"tokens": ["c"], "ner_tags": [-1]}]
+OPTIONAL, SKIPPING, RATED = {"require_labels": False}, {"skip_empty": True}, TextColumns(names=("a", "b"))
 
-# of each loader and case: rows, or a file's name and content; the rows as `shown`, joined by "; "; options
+CONLL = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n-DOCSTART- -X- O\n\n\x85 NN  B-NP\tO\n"
+FCE, FCE_SHOWN = "I\tc\nam\tc\nan\ti\n\nNew York\tc\n", "I/c am/c an/i; New York/c"
+CONLLU = f"# text = do\n{conllu('1-2', 'dont')}{conllu(1, 'do', 'AUX', 'VB')}{conllu('2.1', 'ever', 'ADV')}"
+CONLLU += f"{conllu(3, 'go', 'VERB')}\n# sent_id = 2\n{conllu(1, '#', 'SYM', 'NFP')}"
+CGED, READ = cged("\n我在看看。\n", "3-4 R", "5-5 M"), "我/O 在/O 看/B-R 看/I-R 。/B-M"
+CORRECT = "<DOC><TEXT id='b2'>你好</TEXT></DOC>"
+
+# of each loader: rows, or a file's name and content; the rows in the notation of `shown`; options
 GOOD = {
-    (load_texts, "classes"): (texts("b", "a"), "a = b; b = a"),
-    (load_texts, "a class called -1"): (texts(-1, 1), "a = -1; b = 1"),
-    (load_texts, "a table"): (("a.csv", 'text,label\n"a, b",1\nc,0\n'), "a, b = 1; c = 0"),
-    (load_texts, "tabs without quotes"): (("a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n'), '"a = 1; b" = 0'),
-    (load_texts, "a list"): (("a.json", json.dumps(texts(True, False))), "a = true; b = false"),
-    (load_texts, "white space"): (("a.json", texts(" two\twords ", "x")), "a = two words; b = x"),
-    (load_texts, "scores"): (texts(1, 2.5), "a = 1.0; b = 2.5"),
-    (load_texts, "scores as text"): (texts("1", "2.5"), "a = 1.0; b = 2.5"),
-    (load_texts, "scores if said"): (
-        texts(1, 2),
-        "a = 1.0; b = 2.0",
-        {"layout": TextColumns(problem_type=REGRESSION)},
-    ),
-    (load_texts, "classes if said"): (texts("1.5"), "a = 1.5", {"layout": TextColumns(problem_type=SINGLE_LABEL)}),
-    (load_texts, "sets"): (texts(["b", "a"], []), "a = ['a', 'b']; b = []"),
-    (load_texts, "sets of numbers"): (texts([3], [0, 10]), "a = ['3']; b = ['0', '10']"),
-    (load_texts, "sets in cells"): (("a.csv", SETS_IN_CELLS), "a = ['x', 'y']; b = []; c = None", OPTIONAL),
-    (load_texts, "names"): (SENTIMENTS, "a = positive; b = negative; c = positive", {"layout": GLUE_TASKS["sst2"]}),
-    (load_texts, "no label"): (texts("x", None, -1), "a = x; b = None; c = None", OPTIONAL),
-    (load_texts, "unlabeled"): (texts("x", None, ""), "a = x", {"layout": TextColumns(skip_unlabeled=True)}),
-    (load_texts, "pairs"): ([{"label": "x", "sentence2": "b", "sentence1": "a"}], "a + b = x"),
-    (load_texts, "premises"): ([{"premise": "a", "hypothesis": "b", "label": "x"}], "a + b = x"),
-    (load_texts, "a title"): ([{"text": "a", "title": "b", "label": "x"}], "a = x"),
-    (load_texts, "named columns"): ([{"text": "a", "t": "b", "c": "x"}], "b = x", {"layout": LAYOUT}),
-    (load_texts, "an empty half"): ([QQP], "cat +  = not_duplicate", {"layout": GLUE_TASKS["qqp"]}),
-    (load_squad, "questions"): ([ASKED, {**ASKED, "id": 8, "answers": NO_ANSWER}], f"{QUESTION}; 8: the mat sat who?"),
-    (load_squad, "SQuAD"): (("a.json", ARTICLES), f"{QUESTION}; 7: it why?"),
-    (load_squad, "data"): (("a.json", json.dumps({"data": [ASKED]})), QUESTION),
-    (load_squad, "lines in .json"): (("a.json", LINES), f"{QUESTION}; 1{QUESTION[1:]}"),
-    (load_squad, "a list"): ([{**ASKED, "answers": [{"text": "mat", "answer_start": 4}]}], QUESTION),
-    (load_squad, "U+2028"): (
-        ("a.jsonl", json.dumps({**ASKED, "question": "\u2028?"}, ensure_ascii=False)),
-        "q: the mat sat \u2028? mat@4",
-    ),
-    (load_squad, "no answers"): ([without(ASKED, "answers")], "q: the mat sat who?", {"require_answers": False}),
-    (load_answered, "answered"): (
-        [{**ASKED, "answers": NO_ANSWER, "id": "p"}, ASKED, {**ASKED, "id": "r"}],
-        f"{QUESTION}; r{QUESTION[1:]}",
-    ),
-    (load_answered, "nothing asked"): (
-        [without(ASKED, "question")],
-        "q: the mat sat - mat@4",
-        {"require_questions": False},
-    ),
-    (load_choices, "SWAG"): ([SWAG], SWAG_SHOWN),
-    (load_choices, "a phrase"): (
-        [without(SWAG, "sent1", "sent2")],
-        'it sat. the dog: sat. | sat "on" the, cat. | [on.]',
-    ),
-    (load_choices, "eleven endings"): (
-        [{"sent1": "a", **{f"ending{i}": f"{i}" for i in range(11)}, "label": 10}],
-        "a: 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | [10]",
-    ),
-    (load_choices, "choices"): ([CHOICE, {**CHOICE, "label": 0}], f"{DOGS}; {MATS}"),
-    (load_choices, "a letter"): ([{**CHOICE, "label": " b "}], DOGS),
-    (load_choices, "a text"): ([{**CHOICE, "label": "where? mat"}], MATS),
-    (load_choices, "only a question"): (
-        [{**CHOICE, "answer": "B"}],
-        "where?: mat | [dog]",
-        {"columns": ChoiceColumns(context="none", label="answer")},
-    ),
-    (load_choices, "only a context"): (
-        [{**CHOICE, "stem": "who?"}],
-        "who?: mat | [dog]",
-        {"columns": ChoiceColumns("stem", "none")},
-    ),
-    (load_choices, "names of choices"): ([NAMED], "a: m | [d]"),
-    (load_choices, "cells"): (
-        ("a.csv", 'context,choices,label\nthe cat,"[""runs"", ""flies""]",flies\n'),
-        "the cat: runs | [flies]",
-    ),
-    (load_choices, "no right choice"): (
-        [{**CHOICE, "label": label} for label in (None, "", -1)],
-        "; ".join([f"{SAT}: where? mat | where? dog"] * 3),
-        OPTIONAL,
-    ),
-    (load_sentences, "words"): ([WORDS, {**WORDS, "tokens": [], "ner_tags": []}], "the/O cat/B-x; "),
-    (load_sentences, "parts of speech"): (
-        [{**WORDS, "labels": ["1", "2"]}],
-        "the/DET cat/NOUN",
-        {"columns": TokenColumns(task="pos")},
-    ),
-    (load_sentences, "columns of words"): (
-        [{**WORDS, "w": ["a", "b"], "labels": ["1", "2"]}],
-        "a/1 b/2",
-        {"columns": TokenColumns("w", "labels")},
-    ),
-    (load_sentences, "numbers"): ([{**WORDS, "ner_tags": [0, 2]}], "the/0 cat/2"),
-    (load_sentences, "names of numbers"): (
-        [{**WORDS, "ner_tags": [0, 2]}],
-        "the/O cat/B",
-        {"columns": TokenColumns(names=["O", "A", "B"])},
-    ),
-    (load_sentences, "bare words"): (BARE, "a; b; c", OPTIONAL),
+    load_texts: [
+        (texts("b", "a"), "a = b; b = a"),
+        (texts(-1, 1), "a = -1; b = 1"),
+        (("a.csv", 'text,label\n"a, b",1\nc,0\n'), "a, b = 1; c = 0"),
+        (("a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n'), '"a = 1; b" = 0'),
+        (("a.json", json.dumps(texts(True, False))), "a = true; b = false"),
+        (("a.json", texts(" two\twords ", "x")), "a = two words; b = x"),
+        (texts(1, 2.5), "a = 1.0; b = 2.5"),
+        (texts("1", "2.5"), "a = 1.0; b = 2.5"),
+        (texts(1, 2), "a = 1.0; b = 2.0", {"layout": TextColumns(problem_type=REGRESSION)}),
+        (texts("1.5"), "a = 1.5", {"layout": TextColumns(problem_type=SINGLE_LABEL)}),
+        (texts(["b", "a"], []), "a = ['a', 'b']; b = []"),
+        (("a.csv", SETS_IN_CELLS), "a = ['x', 'y']; b = []; c = None", OPTIONAL),
+        (SENTIMENTS, "a = positive; b = negative; c = positive", {"layout": GLUE_TASKS["sst2"]}),
+        (texts("x", None, -1), "a = x; b = None; c = None", OPTIONAL),
+        (texts("x", None, ""), "a = x", {"layout": TextColumns(skip_unlabeled=True)}),
+        ([{"label": "x", "sentence2": "b", "sentence1": "a"}], "a + b = x"),
+        ([{"text": "a", "title": "b", "label": "x"}], "a = x"),
+        ([{"text": "a", "t": "b", "c": "x"}], "b = x", {"layout": TextColumns(("t",), "c")}),
+        ([QQP], "cat +  = not_duplicate", {"layout": GLUE_TASKS["qqp"]}),
+    ],
+    load_squad: [
+        ([asked("mat@4"), asked(id=8)], "q: the mat sat who? mat@4; 8: the mat sat who?"),
+        (("a.json", json.dumps({"data": [{"paragraphs": PARAGRAPHS}]})), "q: the mat sat who? mat@4; 7: it why?"),
+        (("a.json", json.dumps({"data": [asked("mat@4")]})), "q: the mat sat who? mat@4"),
+        (("a.json", [asked("mat@4"), asked(id=1)]), "q: the mat sat who? mat@4; 1: the mat sat who?"),
+        ([LISTED], "q: the mat sat who? mat@4"),
+        (("a.jsonl", json.dumps(asked(question="\u2028?"), ensure_ascii=False)), "q: the mat sat \u2028?"),
+        ([ASKED], "q: the mat sat who?", {"require_answers": False}),
+    ],
+    load_answered: [
+        (
+            [asked(id="p"), asked("mat@4"), asked("sat@8", id="r")],
+            "q: the mat sat who? mat@4; r: the mat sat who? sat@8",
+        ),
+        ([without(asked("mat@4"), "question")], "q: the mat sat - mat@4", {"require_questions": False}),
+    ],
+    load_choices: [
+        ([SWAG], 'it sat.: the dog sat. | the dog sat "on" the, cat. | [the dog on.]'),
+        ([ENDINGS], "a: 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | [10]"),
+        ([CHOICE, {**CHOICE, "label": 0}], f"{OTHER}; {ONE}"),
+        ([{**CHOICE, "label": " b "}], OTHER),
+        ([{**CHOICE, "label": "where? mat"}], ONE),
+        ([{**CHOICE, "a": "B"}], "where?: mat | [dog]", {"columns": ChoiceColumns(context="none", label="a")}),
+        ([{**CHOICE, "stem": "who?"}], "who?: mat | [dog]", {"columns": ChoiceColumns("stem", "none")}),
+        ([NAMED], "a: m | [d]"),
+        (("a.csv", CELLS), "the cat: runs | [flies]"),
+        ([{**CHOICE, "label": own} for own in (None, "", -1)], "; ".join([NEITHER] * 3), OPTIONAL),
+    ],
+    load_sentences: [
+        ([WORDS, {**WORDS, "tokens": [], "ner_tags": []}], "the/O cat/B-x; "),
+        ([{**WORDS, "labels": ["1", "2"]}], "the/DET cat/NOUN", {"columns": TokenColumns(task="pos")}),
+        ([{**WORDS, "w": ["a", "b"], "l": ["1", "2"]}], "a/1 b/2", {"columns": TokenColumns("w", "l")}),
+        ([{**WORDS, "ner_tags": [0, 2]}], "the/0 cat/2"),
+        ([{**WORDS, "ner_tags": [0, 2]}], "the/O cat/B", {"columns": TokenColumns(names=["O", "A", "B"])}),
+        (BARE, "a; b; c", OPTIONAL),
+        (("a.conll", CONLL), "EU/B-ORG rejects/O; \x85/O"),
+        (("a.txt", CONLL), "EU/NNP rejects/VBZ; \x85/NN", {"columns": TokenColumns(conll=1)}),
+        (("a.bio", CONLL), "EU/B-NP rejects/B-VP; \x85/B-NP", {"columns": TokenColumns(conll=-2)}),
+        (("a.tsv", FCE), FCE_SHOWN),
+        (("a.iob2", FCE.replace("\n", "\r\n")), FCE_SHOWN),
+        (("a.txt", "the\ncat\n\nsat"), "the cat; sat", OPTIONAL),
+        (("a.conllu", CONLLU), "do/AUX go/VERB; #/SYM"),
+        (("a.conllu", CONLLU), "do/VB go/_; #/NFP", {"columns": TokenColumns(conllu="xpos")}),
+        (("a.conllu", conllu(1, "go")), "go", OPTIONAL),
+        (("a.xml", CGED + CORRECT), f"{READ}; 你/O 好/O"),
+        (("a.xml", f"\ufeff<?xml version='1.0'\n encoding='UTF-8'?>\n<ROOT>{CGED}</ROOT>\n"), READ),
+        (("a.xml", CGED.replace("\n", "\r\n")), READ),
+        (("a.xml", CGED.replace("看看", "看\n看")), READ),
+        (("a.xml", CGED.replace("\n我", "\n\t  我").replace("。\n", "。\n\t")), READ),
+        (("a.xml", cged("\n 我 不\u3000\n", "4-4 S")), " /O 我/O  /O 不/B-S \u3000/O"),
+        (("a.xml", cged("&amp;&#x4f60;\x1d&lt;", "4-4 S")), "&/O 你/O \ufffd/O </B-S"),
+        (("a.xml", cged("你好", "3-3 M")), "你/O 好/B-M"),
+        (("a.xml", CORRECT), "你 好", OPTIONAL),
+        (("a.xml", cged("", name="e") + CGED), READ, SKIPPING),
+    ],
 }
 
 
-def write(folder, name, content):
+def cases(table):
+    """Return parameters of a table, with what is expected as their names."""
+    return [
+        pytest.param(load, case, id=f"{load.__name__} {' '.join(map(str, case[1:-1])) or case[1]}"[:70])
+        for load, own in table.items()
+        for case in own
+    ]
+
+
+def write(folder, content):
+    name, content = content if isinstance(content, tuple) else ("a.jsonl", content)
     if isinstance(content, list):
         content = "".join(json.dumps(row) + "\n" for row in content)
     (folder / name).write_bytes(content.encode())
     return folder / name
 
 
-@pytest.mark.parametrize(("load", "name"), GOOD)
-def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, load, name):
-    content, expected, *options = GOOD[load, name]
-    given = dict(*options)
+@pytest.mark.parametrize(("load", "case"), cases(GOOD))
+def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, load, case):
+    content, expected, *options = case
+    assert shown(load(write(tmp_path, content), **dict(*options))) == expected
     if isinstance(content, tuple):
-        assert "; ".join(shown(load(write(tmp_path, *content), **given))) == expected
         return
     part = Source("s", [(f"line {i}", row) for i, row in enumerate(content, 6)], first=5)
-    for data in (write(tmp_path, "a.jsonl", content), part):
-        assert "; ".join(shown(load(data, **given))) == expected
+    assert shown(load(part, **dict(*options))) == expected
     try:
         rows = Dataset.from_list(content)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # values of several types, which only files have
         return
-    assert "; ".join(shown(load(rows, **given))) == expected
+    assert shown(load(rows, **dict(*options))) == expected
 
 
 # of each loader: rows, or a file's name and content; place; word; options
@@ -193,7 +205,6 @@ REFUSED = {
         (texts(1), "line 1", "--text_column_names", {"layout": TextColumns(("words",))}),
         (texts(1, text=None), "line 1", "None", {"layout": TextColumns(("text",))}),
         ([*texts(1), {"text": 3, "label": 1}], "line 2", "found 3"),
-        ([*texts(1), [1]], "line 2", "object with text, label"),
         (texts(1), "line 1", "'class'", {"layout": TextColumns(label="class")}),
         (texts(1, None), "line 2", "no label; found None"),
         (texts("a", " "), "line 2", "no label", SKIPPING),
@@ -201,15 +212,13 @@ REFUSED = {
         (texts(["a"], "b"), "line 2", "list"),
         (texts("a", {"b": 1}), "line 2", "object with b"),
         (texts(["a", ["b"]]), "line 1", "name or a whole number"),
-        (texts(1.5, "many"), "line 2", "'many'"),
-        (texts(1.5, True), "line 2", "True"),
-        (texts(1.5, float("inf")), "line 2", "inf"),
-        (texts(0, 2), "line 2", "label 2", {"layout": TextColumns(names=("a", "b"))}),
+        *((texts(1.5, label), "line 2", repr(label)) for label in ("many", True, float("inf"))),
+        (texts(0, 2), "line 2", "label 2", {"layout": RATED}),
         (
             texts(0, -1),
             "line 2",
             "no label; found -1",
-            {"layout": TextColumns(names=("a", "b"), problem_type=SINGLE_LABEL)},
+            {"layout": TextColumns(names=("a",), problem_type=SINGLE_LABEL)},
         ),
         (texts(None, ""), "", "no row has a label", {"layout": TextColumns(skip_unlabeled=True)}),
         ([{**QQP, "question1": " "}], "line 1", "empty", {"layout": GLUE_TASKS["qqp"]}),
@@ -219,122 +228,130 @@ REFUSED = {
         (("a.csv", 'text,label\n"a"b,c\n'), "line 2", "expected"),
     ],
     load_squad: [
-        ([ASKED, {**ASKED, "context": 3}], "line 2 \\(id q\\)", "found 3"),
-        ([without(ASKED, "answers")], "line 1 \\(id q\\)", "'answers'"),
-        ([without(ASKED, "id")], "line 1", "'id'"),
-        ([{**ASKED, "id": True}], "line 1", "'id'"),
-        ([{**ASKED, "answers": "mat"}], "line 1", "'answers'"),
-        ([{**ASKED, "answers": {"text": ["a", "b"], "answer_start": [1]}}], "line 1", "equal length"),
-        ([{**ASKED, "answers": {"text": ["mat"], "answer_start": ["4"]}}], "line 1", "found '4'"),
-        ([{**ASKED, "answers": {"text": ["mat"], "answer_start": [True]}}], "line 1", "True"),
-        ([{**ASKED, "answers": {"text": [" "], "answer_start": [3]}}], "line 1", "non-empty"),
-        ([{**ASKED, "answers": {"text": ["at"], "answer_start": [4]}}], "line 1", "occurs at 5, 9:"),
-        ([{**ASKED, "answers": {"text": ["mat"], "answer_start": [-7]}}], "line 1", "answer_start -7"),
-        ([{**ASKED, "answers": {"text": ["cow"], "answer_start": [0]}}], "line 1", "nowhere"),
-        *(
-            ([{**ASKED, "context": "a" * count, "answers": {"text": ["a"], "answer_start": [9]}}], "line 1", places)
-            for count, places in ((5, "0, 1, 2, 3, 4: correct"), (6, r"0, 1, 2, 3, 4, \.\.\.: correct"))
-        ),
-        ([{**ASKED, "is_impossible": True}], "line 1", "is_impossible"),
-        ([ASKED, ASKED], "questions 1 and 2", "'q'"),
+        ([asked(), asked(context=3)], r"line 2 \(id q\)", "found 3"),
+        ([ASKED], r"line 1 \(id q\)", "'answers'"),
+        ([without(asked(), "id")], "line 1", "'id'"),
+        ([asked(id=True)], "line 1", "'id'"),
+        ([asked(answers="")], "line 1", "'answers'"),
+        ([asked(answers={"text": ["a", "b"], "answer_start": [1]})], "line 1", "equal length"),
+        ([asked(answers={"text": ["mat"], "answer_start": ["4"]})], "line 1", "and '4'"),
+        ([asked(answers={"text": ["mat"], "answer_start": [True]})], "line 1", "and True"),
+        ([asked(" @3")], "line 1", "non-empty"),
+        ([asked("at@4")], "line 1", "first occurs at 5"),
+        ([asked("mat@-7")], "line 1", "answer_start -7"),
+        ([asked("cow@0")], "line 1", "nowhere"),
+        ([asked(), asked()], "questions 1 and 2", "'q'"),
         (
             ("a.json", json.dumps([{"paragraphs": [PARAGRAPHS[0], {"context": "a", "qas": [{"id": "r"}]}]}])),
             "article 1, paragraph 2, question 1",
             "'question'",
         ),
-        (("a.json", json.dumps([{"paragraphs": [{"context": "a"}]}])), "article 1, paragraph 1", "'qas'"),
-        (("a.json", json.dumps([{"paragraphs": [{"qas": []}]}])), "", "no questions"),
+        (("a.json", '[{"paragraphs": [{"context": "a"}]}]'), "article 1, paragraph 1", "'qas'"),
+        (("a.json", '[{"paragraphs": [{"qas": []}]}]'), "", "no questions"),
         ("", "", "empty"),
         (("a.json", '{"rows": []}'), "", "expected a list of rows.* object with rows"),
         (("a.json", "[" * 2000), "line 1", "JSON"),
         (("a.json", '[\n{"id": }]'), "line 2, column 8", "JSON"),
-        (json.dumps(ASKED) + "\n\n{oops\n", "line 3, column 2", "JSON"),
+        (json.dumps(asked()) + "\n\n{oops\n", "line 3, column 2", "JSON"),
         (("a.json", "[1]"), "record 1", "object"),
-        ([ASKED, {**ASKED, "context": ""}, ASKED], "questions 1 and 3", "same id", SKIPPING),
-        ([{**ASKED, "context": ""}, {**ASKED, "context": 3}], "line 2", "found 3", SKIPPING),
+        ([asked(), asked(context=""), asked()], "questions 1 and 3", "same id", SKIPPING),
+        ([asked(context=""), asked(context=3)], "line 2", "found 3", SKIPPING),
         ([{"id": 1, "context": "a"}], "line 1", "'question'", SKIPPING),
-        (("a.csv", "id,question"), "", "\\.csv"),
-        (("a", "id,question"), "", "without an extension"),
+        (("a.csv", "id,question"), "", ".json, .jsonl"),
     ],
     load_answered: [
-        ([{**ASKED, "answers": NO_ANSWER}], "", "none of the 1 questions"),
-        ([without(ASKED, "question")], "line 1", "'question'"),
-        ([without(ASKED, "answers")], "line 1", "'answers'", {"require_questions": False}),
+        ([asked()], "", "none of the 1 questions"),
+        ([without(asked("mat@4"), "question")], "line 1", "'question'"),
+        ([without(ASKED, "question")], "line 1", "'answers'", {"require_questions": False}),
     ],
     load_choices: [
         ([CHOICE, {**CHOICE, "choices": ["a", "b", "c"]}], "line 2", "3 choices, but 2"),
         ([{**CHOICE, "choices": ["mat"]}], "line 1", "1 choices"),
         ([{**CHOICE, "choices": ["mat", 3]}], "line 1", "choice 1.* found 3"),
         ([{**CHOICE, "choices": "x" * 58}], "line 1", f"found '{'x' * 58}'[.]"),
-        ([{**CHOICE, "choices": "x" * 59}], "line 1", f"found '{'x' * 56}[.][.][.][.]$"),
+        ([{**CHOICE, "choices": "x" * 59}], "line 1", f"found '{'x' * 56}[.]{{4}}$"),
         ([CHOICE, {**CHOICE, "context": ""}, {**CHOICE, "choices": [*"abc"]}], "line 3", "3 choices", SKIPPING),
         *(([{**CHOICE, "label": label}], "line 1", f"label {label!r}") for label in (2, "C", True, 0.5)),
-        ([{**CHOICE, "choices": {"text": ["a", "b"], "label": ["X", "Y"]}, "label": "Z"}], "line 1", "X, Y"),
+        ([{**NAMED, "label": "Z"}], "line 1", "1, 0"),
         ([{**CHOICE, "label": None}], "line 1", "'label'"),
         ([{**CHOICE, "label": -1}], "line 1", "no label"),
         ([{**CHOICE, "context": 3}], "line 1", "found 3"),
         ([{**CHOICE, "question": None}], "line 1", "--question_column_name"),
         ([{"sent1": "a", "label": 0}], "line 1", "'choices' nor SWAG's.*sent1, label"),
-        (("a.json", "[]"), "", "no rows"),
-        (("a.json", "[1]"), "record 1", "object"),
     ],
     load_sentences: [
-        ([WORDS, {**WORDS, "ner_tags": ["O"]}], "line 2 \\(id 0\\)", "2 words.* 1 labels"),
-        ([{**WORDS, "tokens": "the cat"}], "line 1", "'tokens'"),
+        ([WORDS, {**WORDS, "ner_tags": ["O"]}], r"line 2 \(id 0\)", "2 words.* 1 labels"),
         ([{**WORDS, "tokens": ["the", 1]}], "line 1", "'tokens'"),
         ([{**WORDS, "ner_tags": "O O"}], "line 1", "'ner_tags'"),
         *(([{**WORDS, "ner_tags": ["O", label]}], "line 1", "label") for label in (0.5, True, "")),
-        ([{**WORDS, "ner_tags": [0, 2]}], "line 1", "0 to 1", {"columns": TokenColumns(names=["O", "A"])}),
-        ([{**WORDS, "ner_tags": [0, -1]}], "line 1", "-1", {"columns": TokenColumns(names=["O", "A"])}),
+        *(
+            ([{**WORDS, "ner_tags": [0, n]}], "line 1", "0 to 1", {"columns": TokenColumns(names="OA")})
+            for n in (2, -1)
+        ),
         ([WORDS], "line 1", "'words'.*--text_column_name", {"columns": TokenColumns(text="words")}),
         ([WORDS], "line 1", "'chunk_tags or labels'", {"columns": TokenColumns(task="chunk")}),
-        ([WORDS, {"tokens": ["a"]}], "sentence 2", "no labels", OPTIONAL),
-        ([{"tokens": []}, WORDS, {"tokens": ["a"]}], "sentence 3", "no labels", SKIPPING | OPTIONAL),
-        (("a.json", "[]"), "", "no sentences"),
-        (("a.html", "<a/>"), "", "\\.html"),
+        ([{"tokens": []}, WORDS, {"tokens": ["a"]}], "line 3", "no labels", SKIPPING | OPTIONAL),
+        (("a.html", "<a/>"), "", r"\.jsonl, \.conllu, \.xml"),
+        (("a.conll", "a O\n\nb x O\n"), "line 3", "3 columns, but 2"),
+        (("a.conll", "a\tO\nb O\n"), "line 2", "1 columns, but 2"),
+        (("a.conll", "a\tO\n\tO\n"), "line 2", "empty"),
+        (("a.conll", "a\tO\nb\t\n"), "line 2", "empty"),
+        *((("a.conll", "a x O\n"), "line 1", f"column {n}", {"columns": TokenColumns(conll=n)}) for n in (3, -3, 0)),
+        (("a.conll", "the\ncat\n"), "line 1", "no label column -1 in 1"),
+        (("a.conll", "-DOCSTART- O\n"), "", "no sentences"),
+        (("a.conll", "\n"), "", "empty"),
+        (("a.conllu", "1 do VERB\n"), "line 1", "10 columns"),
+        (("a.conllu", conllu(1, "go") + conllu("x", "go")), "line 2", "number"),
+        (("a.conllu", conllu(1, "go")), "", "no labels"),
+        (("a.xml", CGED + "\n<DOC>\n<TEXT>你 & 我</TEXT></DOC>"), "line 6", "malformed"),
+        (("a.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]>\n" + CORRECT), "line 1", "DOCTYPE"),
+        (("a.xml", CGED.replace("我在", "&b;")), "line 3", "malformed"),
+        (("a.xml", "<ESSAY title='t'><TEXT/></ESSAY>"), "", "no DOC"),
+        (("a.xml", "<DOC><CORRECTION/></DOC>"), "DOC 1", "0 TEXT"),
+        (("a.xml", CORRECT.replace("</TEXT>", "</TEXT><TEXT/>")), "DOC 1", "2 TEXT"),
+        (("a.xml", CORRECT + cged("\n \n", name="c3")), r"DOC 2 \(id c3\)", "empty.*--skip_empty"),
+        *(
+            (("a.xml", cged("你好", f"{own} S")), r"DOC 1 \(id 7\)", "ERROR from")
+            for own in ("0-1", "2-1", "1-3", "3-3")
+        ),
+        (("a.xml", cged("你好", "4-4 M")), "DOC 1", "from 4 to 4"),
+        *((("a.xml", cged("你好", own)), "DOC 1", "the type R, M") for own in ("1-1 D", "x-1 S", "1- S")),
+        (("a.xml", CORRECT), "", "no labels.* in 1 texts"),
     ],
 }
 
 
-@pytest.mark.parametrize(("load", "case"), [(load, case) for load, cases in REFUSED.items() for case in cases])
+@pytest.mark.parametrize(("load", "case"), cases(REFUSED))
 def test_what_is_refused(tmp_path, load, case):
     content, place, word, *options = case
-    name, content = content if isinstance(content, tuple) else ("a.jsonl", content)
-    with pytest.raises(ValueError, match=rf"{name}(, |: ){place}.*{word}"):
-        load(write(tmp_path, name, content), **dict(*options))
+    path = write(tmp_path, content)
+    with pytest.raises(ValueError, match=rf"{path.name}(, |: ){place}.*{word}"):
+        load(path, **dict(*options))
 
 
-LOADERS = (load_texts, load_squad, load_answered, load_choices, load_sentences, load_negation)
-
-
-@pytest.mark.parametrize("load", LOADERS)
+@pytest.mark.parametrize("load", [load_texts, load_squad, load_answered, load_choices, load_sentences, load_negation])
 def test_files_that_are_no_text(tmp_path, load):
     (tmp_path / "a.json").write_bytes('["é"]'.encode("latin-1"))
     with pytest.raises(ValueError, match=r"a\.json: is not UTF-8"):
         load(tmp_path / "a.json")
-    with pytest.raises(FileNotFoundError, match=r"b\.json"):
-        load(tmp_path / "b.json")
-    (tmp_path / "c.json").mkdir()
-    with pytest.raises(ValueError, match=r"c\.json: is a folder"):
-        load(tmp_path / "c.json")
+    for name in ("b.json", *(("b.xml", "b.conll", "b.conllu") if load is load_sentences else ())):
+        with pytest.raises(FileNotFoundError, match=rf"{name}: no such file"):
+            load(tmp_path / name)
 
 
 @pytest.mark.parametrize(
     ("load", "rows", "options", "word"),
     [
-        (load_texts, [{"text": "a"}], {}, "no column 'label'.*has text"),
-        (load_texts, [{"label": 1}], {"layout": TextColumns(("text",))}, "no column 'text'"),
-        (load_texts, texts(0, None), {}, "row 2: .*no label"),
-        (load_squad, [{**ASKED, "answers": {"text": ["cow"], "answer_start": [0]}}], {}, r"row 1 \(id q\): .*'cow'"),
-        (load_squad, [{"id": "q", "passage": "a"}], {}, "no column 'context', 'question', 'answers'"),
-        (load_answered, [without(ASKED, "question")], {}, "no column 'question'"),
-        (load_choices, [{**CHOICE, "label": 4}], {}, "row 1: .*label 4"),
-        (load_sentences, [WORDS], {"columns": TokenColumns(task="chunk")}, "no column 'chunk_tags or labels'"),
-        (load_negation, [{"tokens": ["a"]}], {}, "no column 'cue', 'scope'"),
+        (load_texts, [{"text": "a"}], {}, ": has no column 'label'.*has text"),
+        (load_texts, [{"label": 1}], {"layout": TextColumns(("text",))}, ": has no column 'text'"),
+        (load_squad, [asked("cow@0")], {}, r", row 1 \(id q\): .*'cow'"),
+        (load_answered, [without(asked("mat@4"), "question")], {}, ": has no column 'question'"),
+        (load_sentences, [WORDS], {"columns": TokenColumns(task="chunk")}, ": has no column 'chunk_tags or labels'"),
+        (load_negation, [{"tokens": ["a"]}], {}, ": has no column 'cue', 'scope'"),
     ],
 )
 def test_data_sets_that_are_refused(load, rows, options, word):
-    with pytest.raises(ValueError, match=f"^hub(:|,) .*{word}" if "row" not in word else f"^hub, {word}"):
+    with pytest.raises(ValueError, match=f"^hub{word}"):
         load(Source("hub", Dataset.from_list(rows)), **options)
     with pytest.raises(ValueError, match="hub: holds no"):
         load(Source("hub", Dataset.from_list(rows).select([])), **options)
@@ -343,47 +360,61 @@ def test_data_sets_that_are_refused(load, rows, options, word):
 @pytest.mark.parametrize(
     ("kind", "values", "expected"),
     [
-        (ClassLabel(names=["z", "a"]), [0, 1], ["a = z", "b = a"]),
-        (ClassLabel(names=["1", "0"]), [0, 1], ["a = 1", "b = 0"]),
-        (ClassLabel(names=["z", "a"]), [-1, None], ["a = None", "b = None"]),
-        (List(ClassLabel(names=["z", "a"])), [[0], [0, 1]], ["a = ['z']", "b = ['a', 'z']"]),
-        (Value("int64"), [10, 9], ["a = 10", "b = 9"]),
-        (Value("bool"), [True, False], ["a = true", "b = false"]),
+        (ClassLabel(names=["z", "a"]), [0, 1], "a = z; b = a"),
+        (ClassLabel(names=["z", "a"]), [-1, None], "a = None; b = None"),
+        (List(ClassLabel(names=["z", "a"])), [[0], [0, 1]], "a = ['z']; b = ['a', 'z']"),
+        (Value("int64"), [10, 9], "a = 10; b = 9"),
+        (Value("bool"), [True, False], "a = true; b = false"),
     ],
 )
 def test_types_of_data_sets(kind, values, expected):
     features = Features({"text": Value("string"), "label": kind})
-    rows = load_texts(
-        Dataset.from_dict({"text": ["a", "b"], "label": values}, features=features), require_labels=False
-    )
+    data = Dataset.from_dict({"text": ["a", "b"], "label": values}, features=features)
+    rows = load_texts(data, require_labels=False)
     assert shown(rows) == expected
     if hasattr(kind, "names"):
         assert rows.features["label"].names == kind.names
 
 
-def test_class_names_of_words():
+def test_labels_of_words(tmp_path):
     kinds = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-x"]))})
-    rows = Dataset.from_list([{"tokens": ["the", "cat"], "ner_tags": [0, 1]}], features=kinds)
-    assert shown(load_sentences(rows)) == ["the/O cat/B-x"]
+    rows = load_sentences(Dataset.from_list([{"tokens": ["the", "cat"], "ner_tags": [0, 1]}], features=kinds))
+    assert shown(rows) == "the/O cat/B-x"
+    check_labels(rows, "a.conll", ["O", "B-x"])
+    with pytest.raises(ValueError, match=r"a\.conll, sentence 1, word 2 \('cat'\): .*'B-x'.*--label_names_file"):
+        check_labels(rows, "a.conll", ["O"])
+    assert sorted_labels({"10", "9", "0", "x", "-1"}) == ["-1", "0", "9", "10", "x"]
+    path = tmp_path / "names.json"
+    for content in (["O", "B-x"], {"ner_tags": ["O", "B-x"], "pos_tags": ["N"]}):
+        path.write_text(json.dumps(content))
+        assert load_label_names(path, TokenColumns()) == ["O", "B-x"]
+    for content, word in (
+        (["O", "O"], "'O' occurs twice"),
+        ([], "list"),
+        (["O", 1], "list"),
+        ({"a": ["O"]}, "ner_tags"),
+    ):
+        path.write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=rf"names\.json: .*{word}"):
+            load_label_names(path, TokenColumns())
+    with pytest.raises(ValueError, match="'feats'"):
+        load_sentences("nowhere", TokenColumns(conllu="feats"))
 
 
+TAGGED = {"tokens": ["a"], "labels": ["O"]}
 EMPTY = [
     # loader, a row, what makes it empty, True if such rows are kept unless skip_empty is set
-    (load_squad, ASKED, {"context": " ", "answers": NO_ANSWER}, False),
-    (load_squad, ASKED, {"context": None, "answers": NO_ANSWER}, False),
-    (load_squad, ASKED, {"question": "\n"}, False),
-    (load_answered, ASKED, {"question": ""}, False),
-    *(
-        (load_texts, {"text": "a", "text_pair": "b", "label": "x"}, {name: value}, False)
-        for name in ("text", "text_pair")
-        for value in ("", "\u00a0", None)
-    ),
+    (load_squad, asked(), {"context": " "}, False),
+    (load_squad, asked(), {"context": None}, False),
+    (load_squad, asked(), {"question": "\n"}, False),
+    (load_answered, asked("mat@4"), {"question": ""}, False),
+    *((load_texts, PAIR, {name: own}, False) for name in ("text", "text_pair") for own in ("", "\u00a0", None)),
     (load_choices, CHOICE, {"choices": ["mat", " "]}, False),
     (load_choices, CHOICE, {"choices": ["mat", None]}, False),
     (load_choices, CHOICE, {"context": ""}, True),
     (load_choices, CHOICE, {"question": "\t"}, True),
-    (load_sentences, {"tokens": ["a"], "labels": ["O"]}, {"tokens": [], "labels": []}, True),
-    (load_sentences, {"tokens": ["a"], "labels": ["O"]}, {"tokens": [" "]}, True),
+    (load_sentences, TAGGED, {"tokens": [], "labels": []}, True),
+    (load_sentences, TAGGED, {"tokens": [" "]}, True),
     (load_negation, CUE, {"tokens": [], "cue": [], "scope": []}, False),
     (load_negation, CUE, {"tokens": [" ", "", " "]}, False),
 ]
@@ -393,8 +424,9 @@ EMPTY = [
 @pytest.mark.parametrize(("load", "row", "change", "kept"), EMPTY)
 def test_rows_with_an_empty_text(tmp_path, caplog, load, row, change, kept, kind):
     rows = [{**row, "id": f"q{number}", **(change if number == 1 else {})} for number in range(3)]
-    data = write(tmp_path, "a.jsonl", rows) if kind == "file" else Source("hub", Dataset.from_list(rows))
-    place = "line 2" if kind == "file" else "row 2"
+    data, place = write(tmp_path, rows), "line 2"
+    if kind == "data set":
+        data, place = Source("hub", Dataset.from_list(rows)), "row 2"
     if kept:
         assert len(load(data)) == 3
     else:
@@ -402,7 +434,7 @@ def test_rows_with_an_empty_text(tmp_path, caplog, load, row, change, kept, kind
             load(data)
     some = load(data, skip_empty=True)
     assert some[INDEX][:] == [0, 2] == list(row_numbers(some))
-    assert f"leaving out 1 of 3 rows, which have an empty text: {place}." in caplog.text
+    assert f"leaving out 1 of 3 rows, which have an empty text, the first one in {place}." in caplog.text
     whole = Dataset.from_list([rows[0], rows[2]])
     assert load(whole, skip_empty=True).to_list() == load(whole).to_list()
     assert row_numbers(load(whole)) == range(2)
@@ -412,34 +444,38 @@ def test_rows_with_an_empty_text(tmp_path, caplog, load, row, change, kept, kind
         assert len(load(Source("s", [("line 8", rows[1])], first=7), skip_empty=True)) == 0
 
 
-def test_the_log_of_left_out_rows(tmp_path, caplog):
-    rows = [{"text": "" if number else "a", "label": "a"} for number in range(30)]
-    assert load_texts(write(tmp_path, "a.jsonl", rows), skip_empty=True)["text"][:] == ["a"]
-    assert "leaving out 29 of 30 rows" in caplog.text
-    assert "line 11, …" in caplog.text
-    assert "line 12" not in caplog.text
-    load_texts(write(tmp_path, "ten.jsonl", rows[:11]), skip_empty=True)
-    assert caplog.messages[-1].endswith("line 10, line 11.")
+def test_rows_that_are_left_out_for_several_reasons(tmp_path, caplog):
     rows = [{"text": text, "label": label} for text, label in (("a", "x"), ("", "x"), ("b", None), ("c", "y"))]
-    kept = load_texts(write(tmp_path, "b.jsonl", rows), TextColumns(skip_unlabeled=True), skip_empty=True)
+    kept = load_texts(write(tmp_path, rows), TextColumns(skip_unlabeled=True), skip_empty=True)
     assert (kept["text"][:], kept[INDEX][:]) == (["a", "c"], [0, 3])
     assert "leaving out 1 of 3 rows, which have no label." in caplog.text
-    rows = [QQP, {**QQP, "question2": "dog"}]
-    assert load_texts(write(tmp_path, "c.jsonl", rows), GLUE_TASKS["qqp"], skip_empty=True)[INDEX][:] == [1]
-    rows = [{**ASKED, "question": ""}, {**ASKED, "context": " "}]
-    assert len(load_answered(write(tmp_path, "d.jsonl", rows), require_questions=False, skip_empty=True)) == 1
-    assert count_unanswerable(load_squad(Dataset.from_list([{**ASKED, "answers": NO_ANSWER}]))) == 1
+    kept = load_texts(write(tmp_path, [QQP, {**QQP, "question2": "dog"}]), GLUE_TASKS["qqp"], skip_empty=True)
+    assert kept[INDEX][:] == [1]
+    rows = [asked("mat@4", question=""), asked("mat@4", context=" ")]
+    assert len(load_answered(write(tmp_path, rows), require_questions=False, skip_empty=True)) == 1
+    assert count_unanswerable(load_squad(Dataset.from_list([asked(), asked("mat@4", id="r")]))) == 1
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.text(min_size=1).filter(str.strip), st.data())
-def test_every_true_span_is_accepted(context, data):
-    start = data.draw(st.integers(0, len(context) - 1))
-    end = data.draw(st.integers(start + 1, len(context)))
-    row = question(context=context, answers={"text": [context[start:end]], "answer_start": [start]})
-    source = Source("s", [("line 1", row)])
-    if context[start:end].strip():
-        assert load_squad(source).to_list() == [row]
-    else:
-        with pytest.raises(ValueError, match=r"line 1.*non-empty"):
-            load_squad(source)
+@st.composite
+def annotated_texts(draw):
+    text = draw(st.text("我们好。ab <&𠀀", min_size=1, max_size=8).filter(str.strip))
+    places = st.integers(1, len(text))
+    errors = draw(st.lists(st.tuples(places, places, st.sampled_from("RMSW")), max_size=4))
+    return text, [(min(a, b), max(a, b), kind) for a, b, kind in errors]
+
+
+@settings(max_examples=50)
+@given(st.lists(annotated_texts(), min_size=1, max_size=3))
+def test_each_character_has_the_type_of_the_first_error_that_covers_it(tmp_path_factory, drawn):
+    listed = (cged(escape(text), *(f"{a}-{b} {kind}" for a, b, kind in errors)) for text, errors in drawn)
+    path = write(tmp_path_factory.getbasetemp(), ("drawn.xml", "\n".join(listed)))
+    labeled = any(errors for _, errors in drawn)
+    for (text, errors), row in zip(drawn, load_sentences(path, require_labels=False), strict=True):
+        assert "".join(row["tokens"]) == text
+        expected, previous = [], None
+        for place in range(1, len(text) + 1):
+            number = next((n for n, (first, last, _) in enumerate(errors) if first <= place <= last), None)
+            letter = "I" if number == previous else "B"
+            expected.append("O" if number is None else f"{letter}-{errors[number][2]}")
+            previous = number
+        assert row["labels"] == (expected if labeled else [])

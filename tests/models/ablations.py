@@ -60,7 +60,7 @@ SIZES = {"oa-xlnet": {"oa_num_heads": 2}, "sam-roberta": SAM_SIZES}  # OA's head
 MORE = {
     "cool": {**OUTLOOKERS, **{"-".join(map(str, fields.values())): fields for fields in LOCAL_ENCODERS}},
     "sla-bert": {
-        **{kind: {"local_attention": kind} for kind in ("syntax", "window", "lisa", "sgnet", "none")},
+        **{kind: {"local_attention": kind} for kind in choices(FAMILIES["sla-bert"].config, "local_attention")},
         "three layers of sgnet": {"local_attention": "sgnet", "num_sgnet_layers": 3},
     },
     "oa-xlnet": {

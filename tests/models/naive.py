@@ -1,6 +1,6 @@
 """A mechanism is its equations: outputs and every gradient equal those of a naive float64 loop over single examples.
 
-`EqualsLoop` has the tests. A mechanism derives a class from it and fills in what it is, in about a hundred lines.
+`EqualsLoop` has the tests. A mechanism derives a class from it and fills in what it is, in about fifty lines.
 """
 
 import pytest
@@ -33,8 +33,16 @@ def randomized(module, scale=0.6):
     return module
 
 
+def random_states(*shape, dtype=torch.float64):
+    return torch.randn(*shape, dtype=dtype, requires_grad=True)
+
+
 def pair(layer):
     return layer.weight, layer.bias
+
+
+def pairs(layers):
+    return [pair(layer) for layer in layers]
 
 
 def listed(outputs):
@@ -67,6 +75,19 @@ class LargestTensor(TorchDispatchMode):
             if isinstance(one, torch.Tensor):
                 self.largest = max(self.largest, one.untyped_storage().nbytes() // one.element_size())
         return result
+
+
+def saved(function):
+    """Return the bytes of all tensors that a function saves for backward."""
+    kept = {}
+
+    def pack(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor  # held, or another tensor could take its address
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        function()
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
 class EqualsLoop:
@@ -103,26 +124,34 @@ class EqualsLoop:
         """Return what the reference says of one example, from lists of booleans that say which rows are tokens."""
         raise NotImplementedError
 
-    def loops(self, module, case, inputs, masks):
-        examples = zip(*inputs, *(mask.tolist() for mask in masks), strict=True)
-        results = [listed(self.loop(module, case, one[: len(inputs)], one[len(inputs) :])) for one in examples]
-        return [torch.stack(column) for column in zip(*results, strict=True)]
+    def compare(self, case, shapes, masks):
+        """Compare outputs and gradients, and return those of the loop and its parameters."""
+        module, inputs = self.build(case), self.inputs(case, *shapes)
+        parameters = [*module.parameters()]
+        whole = [torch.ones(shape, dtype=torch.bool) for shape in shapes]
+        reals = [mask.tolist() for mask in masks or whole]
+
+        def loops(*given):
+            found = [
+                listed(self.loop(module, case, one[: len(inputs)], one[len(inputs) :]))
+                for one in zip(*given, *reals, strict=True)
+            ]
+            return [torch.stack(column) for column in zip(*found, strict=True)]
+
+        slow = with_gradients(loops, inputs, parameters)
+        fast = with_gradients(
+            lambda *given: self.run(module, given, masks or [None] * len(shapes)), inputs, parameters
+        )
+        assert_same(fast, slow)
+        return slow[len(slow) - len(parameters) :]
 
     @pytest.mark.usefixtures("poisoned_memory")
     def test_equals_the_loop_under_every_mask(self, case):
-        module, inputs = self.build(case), self.inputs(case, *(mask.shape for mask in self.masks))
-        parameters = [*module.parameters()]
-        slow = with_gradients(lambda *given: self.loops(module, case, given, self.masks), inputs, parameters)
         # Dead units would hide the layers behind them.
-        assert all(gradient.any() for gradient in slow[len(slow) - len(parameters) :])
-        assert_same(with_gradients(lambda *given: self.run(module, given, self.masks), inputs, parameters), slow)
+        assert all(gradient.any() for gradient in self.compare(case, [mask.shape for mask in self.masks], self.masks))
 
     def test_equals_the_loop_without_masks(self, case, shape):
-        module, inputs, parameters = (made := self.build(case)), self.inputs(case, *shape), [*made.parameters()]
-        whole = [torch.ones(one, dtype=torch.bool) for one in shape]
-        slow = with_gradients(lambda *given: self.loops(module, case, given, whole), inputs, parameters)
-        nothing = [None] * len(shape)
-        assert_same(with_gradients(lambda *given: self.run(module, given, nothing), inputs, parameters), slow)
+        self.compare(case, shape, None)
 
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     def test_always_finite(self, case, dtype, scale):

@@ -1,4 +1,7 @@
-"""Fields of all families: values and combinations that are refused, and what accepted ones decide."""
+"""Fields of all families: what is refused, one row a kind of value, and what accepted ones decide.
+
+Any value of any field: tests/fuzz/test_settings.py.
+"""
 
 import pytest
 import torch
@@ -14,30 +17,20 @@ REFUSED = [
     (COOL, {"mode": "global"}, "mode", "g2l"),
     (COOL, {"mode": "l2g", "local_attention": "none"}, "mode", "no local layers"),
     (COOL, {"mode": "l2g", "mlm_residual": True}, "mode", "mlm_residual"),
-    (COOL, {"mode": "l2g", "backbone_config": {"model_type": "bart"}}, "mode", "g2l"),
     (COOL, {"mode": "g&l", "backbone_config": {"model_type": "prophetnet"}}, "mode", "g2l"),
-    (COOL, {"mlm_residual": "yes"}, "mlm_residual", "true or false"),
-    (COOL, {"local_attention": "lstm"}, "local_attention", "outlook"),
-    (COOL, {"num_extra_layers": 0}, "num_extra_layers", "at least 1"),
     (COOL, {"num_local_layers": 1.5}, "num_local_layers", "whole number"),
     (COOL, {"num_local_layers": -1}, "num_local_layers", "at least 0"),
-    (COOL, {"use_conv": "nein"}, "use_conv", "true or false"),
     (COOL, {"use_conv": 1}, "use_conv", "true or false"),
-    (COOL, {"conv_filters": 0}, "conv_filters", "at least 1"),
     (COOL, {"conv_filters": True}, "conv_filters", "whole number"),
     (COOL, {"conv_kernel_sizes": [3, 6]}, "conv_kernel_sizes", "conv_alignment='same'"),
     (COOL, {"conv_kernel_sizes": []}, "conv_kernel_sizes", "sizes"),
-    (COOL, {"conv_kernel_sizes": [0]}, "conv_kernel_sizes", "at least 1"),
     (COOL, {"conv_kernel_sizes": ["3"]}, "conv_kernel_sizes", "at least 1"),
     (COOL, {"conv_kernel_sizes": 3}, "conv_kernel_sizes", "list"),
     (COOL, {"outlook_kernel_size": 4}, "outlook_kernel_size", "odd"),
     (COOL, {"outlook_num_heads": 7}, "outlook_num_heads", "divide the local width 15"),
     (COOL, {"outlook_dropout": 1.0}, "outlook_dropout", "number"),
-    (COOL, {"outlook_dropout": "abc"}, "outlook_dropout", "number"),
     (COOL, {"classifier_dropout": -0.1}, "classifier_dropout", "number"),
-    (COOL, {"classifier_dropout": float("nan")}, "classifier_dropout", "number"),
     (COOL, {"initializer_range": float("inf")}, "initializer_range", "finite"),
-    (COOL, {"qa_loss": "max"}, "qa_loss", "joint"),
     (COOL, {"backbone_config": {"model_type": "gpt2"}}, "backbone", "decoder"),
     (COOL, {"backbone_config": {"model_type": "speech_to_text"}}, "backbone", "text-to-text"),
     (COOL, {"backbone_config": {"model_type": "vit"}}, "backbone", "text encoder"),
@@ -45,27 +38,17 @@ REFUSED = [
     (COOL, {"backbone_config": {"model_type": "cool"}}, "backbone", "composite"),
     (COOL, {"backbone_config": {"model_type": "brt"}}, "brt", "Unrecognized"),
     (COOL, {"backbone_config": "bert"}, "backbone_config", "dict"),
-    (SLA, {"local_attention": "syntactic"}, "local_attention", "syntax"),
-    (SLA, {"syntax_threshold": -1}, "syntax_threshold", "at least 0"),
     (SLA, {"sla_layers": 3}, "sla_layers", "list"),
     (SLA, {"sla_layers": [1, 1]}, "sla_layers", "distinct"),
     (SLA, {"sla_layers": [[0]]}, "sla_layers", "list"),
     (SLA, {"sla_layers": []}, "sla_layers", "list"),
     (SLA, {"sla_layers": [2]}, "sla_layers", "from 0 to 1"),
     (SLA, {"mlm_residual": True}, "mlm_residual", "gate_bias_init"),
-    (OA, {"local_attention": "emc"}, "local_attention", "emb"),
     (OA, {"oa_num_heads": 5}, "oa_num_heads", "one of 1, 2, 4, 8, 16, 32"),
     (OA, {"oa_num_heads": 0}, "oa_num_heads", "at least 1"),
     (OA, {"oa_num_heads": 4, "local_attention": "ca"}, "oa_num_heads", "one of 2, 8, 32, .* square"),
-    (OA, {"kv_sharing": "some"}, "kv_sharing", "trunk"),
-    (OA, {"query_summary": "x"}, "query_summary", "plain"),
-    (OA, {"share_context_projection": 1}, "share_context_projection", "true or false"),
-    (OA, {"oa_chunk_size": 0}, "oa_chunk_size", "at least 1"),
-    (OA, {"num_oa_layers": 0}, "num_oa_layers", "at least 1"),
-    (OA, {"oa_dropout": 1.0}, "oa_dropout", "number"),
     (SAM, {"fam_threshold": 1.01}, "fam_threshold", "number"),
     (SAM, {"fam_threshold": 1, "learn_fam_threshold": True}, "fam_threshold", "1"),
-    (SAM, {"tam_hidden_size": 2.0}, "tam_hidden_size", "whole number"),
 ]
 
 
@@ -119,10 +102,8 @@ def test_fields_without_effect_are_told(name, fields, idle, caplog):
         ({"use_conv": False}, 3, "modeling_cool"),
         ({"local_attention": "conv"}, 0, "modeling_cool"),
         ({"local_attention": "hgt", "num_local_layers": 1}, 1, "cool_baselines"),
-        ({"local_attention": "gat"}, 3, "cool_baselines"),
         ({"local_attention": "none", "num_local_layers": 2}, 0, "modeling_cool"),
         ({"local_attention": "rgcn", "backbone_config": {"model_type": "bart"}}, 3, "cool_baselines_generation"),
-        ({"backbone_config": {"model_type": "bart"}}, 2, "modeling_cool_generation"),
     ],
     ids=str,
 )
@@ -151,9 +132,9 @@ LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
 IDS = {"contradiction": 0, "neutral": 1, "entailment": 2}
 
 
-@pytest.mark.parametrize("labels", [LABELS, {str(number): name for number, name in LABELS.items()}])
-def test_ids_of_labels_follow_from_their_names(labels, tmp_path):
-    assert CoolConfig(id2label=labels).label2id == IDS
+def test_ids_of_labels_follow_from_their_names(tmp_path):
+    for labels in (LABELS, {str(number): name for number, name in LABELS.items()}):
+        assert CoolConfig(id2label=labels).label2id == IDS
     assert CoolConfig(id2label=labels, label2id={"no": 0, "may be": 1, "yes": 2}).label2id["yes"] == 2
     config = CoolConfig(num_labels=3)
     config.id2label = dict(LABELS)  # with the default names in `label2id`
@@ -172,5 +153,4 @@ def test_the_widths_of_cool_are_the_papers():
     with torch.device("meta"):
         without = CoolModel(CoolConfig(use_conv=False))
     assert (CoolConfig().hidden_size, without.config.hidden_size) == (300, 768)
-    assert len(without.local_encoder.layers) == 3
     assert without.backbone.pooler is None

@@ -1,10 +1,12 @@
-"""The arguments of `from_backbone` that users of `from_pretrained` bring along, and the labels of a model."""
+"""The arguments of `from_backbone`, the backbones that it refuses, and what loading prints."""
 
 import json
+import re
 import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, pipeline
 
 from hf_localattn import CoolForConditionalGeneration, CoolForSequenceClassification, SamRobertaModel
@@ -15,24 +17,47 @@ from tests.script_helpers import ROOT
 LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
 
 
-def weights(model):
-    return model.backbone_model.state_dict()
-
-
 def test_backbones_have_names_folders_and_subfolders(tmp_path):
     shutil.copytree(tiny_backbone(), tmp_path / "encoders" / "small")
-    expected = weights(SamRobertaModel.from_backbone(tiny_backbone()))
-    for model in (
-        SamRobertaModel.from_backbone("tiny"),
-        SamRobertaModel.from_backbone(tmp_path, subfolder="encoders/small"),
-    ):
-        assert all(torch.equal(one, weights(model)[key]) for key, one in expected.items())
+    expected = SamRobertaModel.from_backbone(tiny_backbone()).backbone_model.state_dict()
+    for place in ({"name_or_path": "tiny"}, {"name_or_path": tmp_path, "subfolder": "encoders/small"}):
+        found = SamRobertaModel.from_backbone(**place).backbone_model.state_dict()
+        assert all(torch.equal(one, found[key]) for key, one in expected.items())
     model = CoolForConditionalGeneration.from_backbone("tiny-bart", conv_filters=4)
     assert model.config.backbone_config.model_type == "bart"
     assert model.config.backbone_config._name_or_path == ""
 
 
-def test_the_code_of_a_backbone_is_not_run_even_if_it_is_trusted(tmp_path, monkeypatch, caplog):
+REFUSED = {
+    "an unknown field": ({"use_famm": True}, ValueError, "'use_famm'.*'use_fam'"),
+    "a field of the backbone": ({"hidden_size": 64}, ValueError, "`hidden_size` belongs to the backbone"),
+    "a property": ({"output_size": 3}, ValueError, "'output_size'"),
+    "a field of all models": ({"is_encoder_decoder": True}, ValueError, "'is_encoder_decoder'"),
+    "pickled": ({}, OSError, "no safetensors"),
+    "incomplete": ({}, ValueError, "lacks weights"),
+    "composite": ({}, ValueError, "composite"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_serve_is_refused(case, tmp_path):
+    fields, kind, message = REFUSED[case]
+    model = SamRobertaModel.from_backbone("tiny")
+    (model if case == "composite" else model.backbone_model).save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    weights = load_file(file)
+    if case == "pickled":
+        file.unlink()
+        torch.save(weights, tmp_path / "pytorch_model.bin")
+        with pytest.raises(ValueError, match="from_backbone"):
+            SamRobertaModel.from_pretrained(tmp_path)
+    elif case == "incomplete":
+        save_file(dict(list(weights.items())[:3]), file, metadata={"format": "pt"})
+    with pytest.raises(kind, match=message):
+        SamRobertaModel.from_backbone(tmp_path, **fields)
+
+
+def test_the_code_of_a_backbone_is_not_run_even_if_it_is_trusted(tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda question: pytest.fail("asked whether to run code"))
     folder = shutil.copytree(tiny_backbone(), tmp_path / "backbone")
     code = {"AutoConfig": "configuration_own.OwnConfig", "AutoModel": "configuration_own.OwnModel"}
@@ -43,13 +68,12 @@ def test_the_code_of_a_backbone_is_not_run_even_if_it_is_trusted(tmp_path, monke
     assert type(model.backbone_model).__name__ == "BertModel"
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "own"}))
     for trusted in (True, False):
-        with pytest.raises(ValueError, match=r"The code of a backbone is never run: choose a backbone whose arch"):
+        with pytest.raises(ValueError, match="never run"):
             SamRobertaModel.from_backbone(folder, trust_remote_code=trusted)
 
 
 def test_a_checkpoint_with_names_alone_serves_zero_shot_classification(tmp_path):
-    model = CoolForSequenceClassification.from_backbone("tiny", id2label=LABELS)
-    model.save_pretrained(tmp_path)
+    CoolForSequenceClassification.from_backbone("tiny", id2label=LABELS).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     del config["label2id"]
@@ -58,7 +82,6 @@ def test_a_checkpoint_with_names_alone_serves_zero_shot_classification(tmp_path)
     assert classifier.entailment_id == 2
     answer = classifier("The baker Mira grows white roses.", candidate_labels=["baking", "gardening"])
     assert {*answer["labels"]} == {"baking", "gardening"}
-    assert sum(answer["scores"]) == pytest.approx(1)
 
 
 QUIET = """
@@ -79,9 +102,7 @@ SamRobertaForSequenceClassification.from_pretrained("headless")
 def test_loading_prints_nothing_but_that_a_head_is_new(tmp_path):
     done = run_fresh(QUIET, tmp_path, ROOT)
     assert done.returncode == 0, done.stderr
-    written, whole = done.stderr.split("saved\n")
-    assert "Loading weights" not in written
-    loaded, report = whole.split("next\n")
+    written, loaded, report = re.split("saved\n|next\n", done.stderr)
     assert not loaded
     assert "classifier" in report
-    assert "Loading weights" not in report
+    assert "Loading weights" not in written + report

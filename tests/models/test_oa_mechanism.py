@@ -7,61 +7,52 @@ import torch
 
 from hf_localattn.models.configuration_oa_xlnet import OaXLNetConfig
 from hf_localattn.models.oa_attention import OrthogonalAttention, OrthogonalAttentionBlock, query_positions
-from tests.models.naive import EqualsLoop, LargestTensor, assert_same, pair, randomized, with_gradients
+from tests.models.ablations import INTERACTIONS
+from tests.models.naive import (
+    EqualsLoop,
+    LargestTensor,
+    assert_same,
+    pair,
+    random_states,
+    randomized,
+    saved,
+    with_gradients,
+)
 from tests.reference import oa as reference
 
-SIZE, HEADS, INNER = 18, 2, 11  # d_k = 9, whose root is an odd number of its own
+SIZE, HEADS = 18, 2  # d_k = 9, whose root is an odd number of its own
 CONTEXT = torch.tensor(
     [[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 1, 1, 1, 1, 1, 0]]
 ).bool()
 QUERY = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]]).bool()
-INTERACTIONS = ["em", "emb", "c", "ca"]
-PLAIN = {interaction: {"interaction": interaction} for interaction in INTERACTIONS}
 every_interaction = pytest.mark.parametrize("interaction", INTERACTIONS)
 
 
 def combinations(interaction):
     """Combinations of options. `conv_num_filters` concerns only alpha and is not combined with beta's options."""
     bidirectional, convolutional = interaction in ("emb", "ca"), interaction in ("c", "ca")
-    for kv_sharing in ("trunk", "none", "all"):
-        for shared, dot, filters in itertools.product([False, True], ["tanh", "plain"], [None, 1, 2]):
-            of_beta, of_alpha = shared or dot != "tanh", filters is not None
-            if (of_beta and of_alpha) or (of_beta and not bidirectional) or (of_alpha and not convolutional):
-                continue
-            yield {
-                "interaction": interaction,
-                "kv_sharing": kv_sharing,
-                "share_context_projection": shared,
-                "query_summary": dot,
-                "conv_num_filters": filters,
-            }
+    for sharing, shared, summary, filters in itertools.product(
+        ("trunk", "none", "all"), [False, True], ["tanh", "plain"], [None, 1, 2]
+    ):
+        of_beta, of_alpha = shared or summary != "tanh", filters is not None
+        if (of_beta and (of_alpha or not bidirectional)) or (of_alpha and not convolutional):
+            continue
+        fields = {"kv_sharing": sharing, "share_context_projection": shared, "query_summary": summary}
+        yield {"local_attention": interaction, **fields, "conv_num_filters": filters}
 
 
+PLAIN = {interaction: {"local_attention": interaction} for interaction in INTERACTIONS}
 CASES = {**PLAIN, **{"-".join(map(str, case.values())): case for one in INTERACTIONS for case in combinations(one)}}
 
 
-def config(interaction="emb", dropout=0.0, chunk_size=None, **case):
-    return OaXLNetConfig(
-        backbone_config={"model_type": "bert", "hidden_size": SIZE},
-        oa_num_heads=HEADS,
-        oa_intermediate_size=INNER,
-        local_attention=interaction,
-        oa_dropout=dropout,
-        oa_chunk_size=chunk_size,
-        **case,
-    )
-
-
-def attention(**case):
-    return randomized(OrthogonalAttention(config(**case)), scale=0.3)
-
-
-def block(**case):
-    return randomized(OrthogonalAttentionBlock(config(**case)), scale=0.3)
+def built(module_class=OrthogonalAttention, **fields):
+    backbone = {"model_type": "bert", "hidden_size": SIZE}
+    sizes = {"oa_num_heads": HEADS, "oa_intermediate_size": 11, "oa_dropout": 0.0}
+    return randomized(module_class(OaXLNetConfig(backbone_config=backbone, **{**sizes, **fields})), scale=0.3)
 
 
 def states(*shape):
-    return torch.randn(*shape, SIZE, dtype=torch.float64, requires_grad=True)
+    return random_states(*shape, SIZE)
 
 
 def of_head(layer, number):
@@ -74,29 +65,25 @@ def part(layer, number):
     return layer.weight.chunk(HEADS)[number], layer.bias.chunk(HEADS)[number]
 
 
-def head_parameters(module, number, case):
+def head_parameters(module, number, local_attention, kv_sharing="trunk", query_summary="tanh", **case):
     """Return the layers of one head by the reference's names: alpha of keys, alpha of values, and beta."""
-    kind, interaction, beta = case["interaction"], module.interaction, module.query_vectors
-    names = ("context", "query") if kind in ("em", "emb") else ("context", "filters", "biases")
+    interaction, beta = module.interaction, module.query_vectors
+    names = ("context", "query") if local_attention in ("em", "emb") else ("context", "filters", "biases")
 
     def alpha(trunk, last):
         return {**{name: part(getattr(trunk, name), number) for name in names}, "last": of_head(last, number)}
 
-    key = alpha(interaction.trunk, interaction.key)
-    kv_sharing = case.get("kv_sharing", "trunk")
-    if kv_sharing == "all":
-        value = key
-    else:
+    key = value = alpha(interaction.trunk, interaction.key)
+    if kv_sharing != "all":
         value = alpha(interaction.value_trunk if kv_sharing == "none" else interaction.trunk, interaction.value)
     query = {"query": part(beta.query, number)}
-    if kind in ("emb", "ca"):
+    if local_attention in ("emb", "ca"):
         shared = case.get("share_context_projection", False)
         query["context"] = key["context"] if shared else part(beta.context, number)
-        plain = case.get("query_summary", "tanh") == "plain"
-        query["attention"] = None if plain else of_head(beta.attention.output, number)
-    if kind == "emb":
+        query["attention"] = None if query_summary == "plain" else of_head(beta.attention.output, number)
+    if local_attention == "emb":
         query["last"] = of_head(beta.output, number)
-    if kind == "ca":
+    if local_attention == "ca":
         query |= {"filters": of_head(beta.filters, number), "biases": of_head(beta.biases, number)}
     return key, value, query
 
@@ -109,7 +96,7 @@ class TestAttention(EqualsLoop):
     scales = (1,)  # a product of features overflows sooner
 
     def build(self, case):
-        return attention(**self.cases[case])
+        return built(**self.cases[case])
 
     def inputs(self, case, *shapes):
         return [states(*shape) for shape in shapes]
@@ -122,9 +109,11 @@ class TestAttention(EqualsLoop):
         return z, weights
 
     def loop(self, module, case, rows, reals, **options):
-        heads = [head_parameters(module, number, self.cases[case]) for number in range(HEADS)]
-        interaction = self.cases[case]["interaction"]
-        return reference.orthogonal_attention(*rows, *reals, interaction, heads, pair(module.output), **options)
+        fields = self.cases[case]
+        heads = [head_parameters(module, number, **fields) for number in range(HEADS)]
+        return reference.orthogonal_attention(
+            *rows, *reals, fields["local_attention"], heads, pair(module.output), **options
+        )
 
 
 class TestDiagonal(TestAttention):
@@ -141,39 +130,34 @@ class TestBlock(TestAttention):
     cases = PLAIN
 
     def build(self, case):
-        return block(**self.cases[case])
+        return built(OrthogonalAttentionBlock, **self.cases[case])
 
     def loop(self, module, case, rows, reals):
         oa, inner = module.attention, module.self_attention
-        heads = [head_parameters(oa, number, self.cases[case]) for number in range(HEADS)]
+        heads = [head_parameters(oa, number, case) for number in range(HEADS)]
+        norms = {name: getattr(module, name) for name in ("attention_norm", "output_norm")}
         layers = {
             "attention": pair(oa.output),
             **{name: pair(getattr(inner, name)) for name in ("query", "key", "value")},
             "mixed": pair(inner.output),
             **{name: pair(getattr(module, name)) for name in ("intermediate", "output")},
-            **{name: (*pair(getattr(module, name)), getattr(module, name).eps) for name in NORMS},
+            **{name: (*pair(norm), norm.eps) for name, norm in norms.items()},
         }
         return reference.block(*rows, *reals, case, heads, layers, HEADS)
 
 
-NORMS = ("attention_norm", "output_norm")
-
-
 @every_interaction
-@pytest.mark.parametrize("padded", [False, True], ids=["alone", "padded"])
-def test_one_query_token_gives_its_values_and_beta_learns_nothing(interaction, padded):
+def test_one_query_token_gives_its_values_and_beta_learns_nothing(interaction):
     """The softmax over one token is the constant 1, so Z = W_D concat(V)."""
-    module, context = attention(interaction=interaction), states(2, 7)
-    query = states(2, 3 if padded else 1)
-    mask = torch.tensor([[False, True, False]] * 2) if padded else None
+    module, context, query = built(local_attention=interaction), states(2, 7), states(2, 3)
     alpha, _ = reference.INTERACTIONS[interaction]
-    values = [head_parameters(module, number, {"interaction": interaction})[1] for number in range(HEADS)]
+    values = [head_parameters(module, number, interaction)[1] for number in range(HEADS)]
     expected = [
         [module.output.weight @ torch.cat([alpha(one, row, **value) for value in values]) for one in rows]
-        for rows, row in zip(context, query[:, 1 if padded else 0], strict=True)
+        for rows, row in zip(context, query[:, 1], strict=True)
     ]
-    z, _ = module(context, query, query_mask=mask)
-    assert_same([z], [torch.stack([torch.stack(rows) for rows in expected])])
+    z, _ = module(context, query, query_mask=torch.tensor([[False, True, False]] * 2))
+    assert_same([z, module(context, query[:, 1:2])[0]], [torch.stack([torch.stack(rows) for rows in expected])] * 2)
     z.square().sum().backward()
     assert all(not parameter.grad.any() for parameter in module.query_vectors.parameters())
     assert all(not parameter.grad.any() for parameter in module.interaction.key.parameters())
@@ -183,7 +167,9 @@ def test_one_query_token_gives_its_values_and_beta_learns_nothing(interaction, p
 @pytest.mark.parametrize("case", [*CASES][::3])
 @pytest.mark.parametrize("chunk_size", [1, 3, 7, 100])
 def test_chunks_equal_the_whole(case, chunk_size):
-    whole, chunked = block(**CASES[case]), block(chunk_size=chunk_size, **CASES[case])
+    whole, chunked = (
+        built(OrthogonalAttentionBlock, oa_chunk_size=size, **CASES[case]) for size in (None, chunk_size)
+    )
     chunked.load_state_dict(whole.state_dict())
     inputs = [states(*mask.shape) for mask in (CONTEXT, QUERY)]
     found = [
@@ -196,7 +182,7 @@ def test_chunks_equal_the_whole(case, chunk_size):
 @pytest.mark.parametrize("chunk_size", [None, 2])
 def test_dropout(chunk_size):
     """It falls on the weights that are applied, not shown, is the same in backward, and keeps the expectation."""
-    module, inputs = attention(dropout=0.3, chunk_size=chunk_size), [states(1, 5), states(1, 3)]
+    module, inputs = built(oa_dropout=0.3, oa_chunk_size=chunk_size), [states(1, 5), states(1, 3)]
     expected, weights = module(*inputs, output_attentions=True)
     module.train()
     assert torch.equal(module(*inputs, output_attentions=True)[1], weights)
@@ -212,32 +198,20 @@ def test_dropout(chunk_size):
     torch.testing.assert_close(many.mean(0, keepdim=True), expected.detach(), rtol=0.06, atol=0.06)
 
 
-def memory_of_a_step(module, length, queries):
-    """Return the number of elements in the largest tensor of a training step, and in all saved for backward."""
-    waiting = {}
-
-    def keep(tensor):
-        waiting[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() / 8
-        return tensor
-
-    context, query = states(1, length), states(1, queries)
-    with LargestTensor() as mode:
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            z, _ = module(context, query)
-        z.square().sum().backward()
-    return mode.largest, sum(waiting.values())
-
-
 @pytest.mark.parametrize("chunk_size", [None, 4])
 @every_interaction
 def test_memory_is_linear_in_the_queries(interaction, chunk_size):
     """No tensor has size (M, N, N), and with chunks none has (M, N, D). The maps of queries have (d_k, N, D)."""
-    module, length, queries = attention(interaction=interaction, chunk_size=chunk_size), 40, 60
-    largest, waiting = memory_of_a_step(module, length, queries)
-    assert largest <= max(chunk_size or length, SIZE // HEADS) * queries * SIZE
-    assert largest < length * queries * queries / 3
-    assert memory_of_a_step(module, length, 2 * queries)[1] <= 2 * waiting
-    assert chunk_size is None or waiting < length * queries * SIZE
+    module, length, queries = built(local_attention=interaction, oa_chunk_size=chunk_size), 40, 60
+    waiting = [
+        saved(lambda count=count: module(states(1, length), states(1, count))) / 8 for count in (queries, 2 * queries)
+    ]
+    with LargestTensor() as mode:
+        module(states(1, length), states(1, queries))[0].square().sum().backward()
+    assert mode.largest <= max(chunk_size or length, SIZE // HEADS) * queries * SIZE
+    assert mode.largest < length * queries * queries / 3
+    assert waiting[1] <= 2 * waiting[0]
+    assert chunk_size is None or waiting[0] < length * queries * SIZE
 
 
 @pytest.mark.parametrize(
@@ -252,11 +226,10 @@ def test_a_block_over_xlnet_base_has_the_parameters_in_the_docs(interaction, par
 
 @pytest.mark.parametrize("rows", [[[0, 1, 0, 1, 1], [1, 0, 0, 0, 0]], [[0, 0, 1, 0, 0]], [[0, 0, 0], [0, 0, 0]]])
 def test_query_positions_are_those_of_the_text(rows):
+    """Padding comes after the query tokens, with valid positions."""
     expected = [[place for place, there in enumerate(row) if there] for row in rows]
     most = max(1, *map(len, expected), 0)
     positions, mask = query_positions(torch.tensor(rows).bool())
-    assert positions.shape == mask.shape == (len(rows), most)
-    assert [row[real].tolist() for row, real in zip(positions, mask, strict=True)] == expected
-    # Padding comes after the query tokens, with valid positions.
     assert mask.tolist() == [[number < len(row) for number in range(most)] for row in expected]
+    assert [row[real].tolist() for row, real in zip(positions, mask, strict=True)] == expected
     assert 0 <= positions.min() <= positions.max() < len(rows[0])

@@ -16,7 +16,7 @@ from transformers import (
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.pipelines.pt_utils import KeyDataset
 
-from hf_localattn.models.negation_finder import CUE_LABELS, MARKER_ROOM, SCOPE_LABELS, NegationFinder, group_cues
+from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, group_cues
 from hf_localattn.models.pipeline_negation import affix_offsets, split_sentences, split_words
 from hf_localattn.resources import tiny_backbone
 
@@ -28,10 +28,12 @@ CUES = {
     **dict.fromkeys(["may", "perhaps"], "speculation:single"),
 }
 
+INSIDE = ["indeed", "unhappy"]
+
 
 def tokenizer_of_words(padding_side="right"):
     """A tokenizer that knows the words of `CUES`; each word is a token."""
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[CUE]", *CUES]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[CUE]", *CUES, INSIDE[0]]
     tokenizer = Tokenizer(models.WordLevel({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -44,24 +46,23 @@ def tokenizer_of_words(padding_side="right"):
     )
 
 
-def labeled(model_class, *names, **fields):
-    """A random model of least size with these labels."""
+def config_of(*names, **fields):
+    """The configuration of a random model of least size with these labels."""
     sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
-    config = BertConfig(**sizes, id2label=dict(enumerate(names)), **fields)
-    config.label2id = {name: i for i, name in enumerate(names)}
-    return model_class(config)
+    return BertConfig(**sizes, id2label=dict(enumerate(names)), **fields)
 
 
 class RuleModel(BertForTokenClassification):
-    """Labels the words of `CUES`. In an input with markers, all words after the first marked one are in scope.
+    """Labels the words of `CUES`. In an input with markers, those of `INSIDE` and all after the first marked one.
 
     Padding has the label of a cue, so a test fails if it is read.
     """
 
     @classmethod
     def of(cls, tokenizer, positions=512):
-        model = labeled(cls, *NAMES, vocab_size=len(tokenizer), max_position_embeddings=positions)
+        model = cls(config_of(*NAMES, vocab_size=len(tokenizer), max_position_embeddings=positions))
         model.marker, model.batches = tokenizer.convert_tokens_to_ids("[CUE]"), []
+        model.inside = torch.tensor(tokenizer.convert_tokens_to_ids(INSIDE))
         model.labels_of_tokens = torch.zeros(len(tokenizer), dtype=torch.long)
         for word, label in {**CUES, "[PAD]": "negation:single"}.items():
             model.labels_of_tokens[tokenizer.convert_tokens_to_ids(word)] = NAMES.index(label)
@@ -73,7 +74,8 @@ class RuleModel(BertForTokenClassification):
         markers = (input_ids == self.marker).int()
         after = markers.cumsum(dim=1).roll(2, dims=1).clamp(max=1)  # the marker and its word are outside
         after[:, :2] = 0
-        labels = torch.where(markers.any(dim=1, keepdim=True), after.long(), self.labels_of_tokens[input_ids])
+        scope = after.bool() | torch.isin(input_ids, self.inside)
+        labels = torch.where(markers.any(dim=1, keepdim=True), scope.long(), self.labels_of_tokens[input_ids])
         return TokenClassifierOutput(logits=4.0 * torch.nn.functional.one_hot(labels, len(NAMES)))
 
 
@@ -89,50 +91,29 @@ def finder_of(model=MODEL, tokenizer=TOKENIZER, **settings):
 # --- sentences and words
 
 
-def texts_of(offsets, text):
-    return [text[start:end] for start, end in offsets]
+SPLIT = {
+    "Dr. Moran saw Mr. Holmes. No one else came.": "Dr. Moran saw Mr. Holmes . | No one else came .",
+    "Was it you? No. It was J. Smith.": "Was it you ? | No . | It was J . Smith .",
+    "He took no. 5 of No. 7 there. Then he left.": "He took no. 5 of No. 7 there . | Then he left .",
+    '"Not I!" he said. "You?"': '" Not I ! " he said . | " You ? "',
+    "At 3.5mg, or 1,000 times -- or ... in the U.S. army": "At 3.5mg , or 1,000 times -- or ... in the U.S. army",
+    "Fever: no\nCough: yes": "Fever : no Cough : yes",
+    "他不来。她来。": "他不来 。 | 她来 。",
+    "She didn't go. He won\u2019t; I cannot, can't!": "She did n't go . | He wo n\u2019t ; I can not , ca n't !",
+    "Mrs. Hudson's well-known no. 5": "Mrs. Hudson 's well-known no. 5",
+    "two o'clock (e.g. now)": "two o'clock ( e.g. now )",
+    "Ne\u0301e, cafe\u0301. \u0939\u093f\u0928!": "Ne\u0301e , cafe\u0301 . | \u0939\u093f\u0928 !",
+    "I'll say they've gone": "I 'll say they 've gone",
+    "\n He left.  \n\nshe stayed \n": "He left . | she stayed",
+    "": "",
+}
 
 
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        "He left. | She stayed.",
-        "Dr. Moran saw Mr. Holmes. | No one else came.",
-        "Was it you? | No. | It was J. Smith.",
-        "He took no. 5 of No. 7 there. | Then he left.",
-        '"Not I!" he said. | "You?"',
-        "The rate was 3.5 in the U.S. army.",
-        "Fever: no\nCough: yes",
-        "",
-    ],
-)
-def test_sentences(sentences):
-    expected = sentences.split(" | ") if sentences else []
-    for text in (" ".join(expected), f" \n\t{'  '.join(expected)}\n", "\n\n".join(expected)):
-        assert texts_of(split_sentences(text), text) == expected
-
-
-def test_sentences_without_blanks_and_lines():
-    assert texts_of(split_sentences("他不来。她来。"), "他不来。她来。") == ["他不来。", "她来。"]
-    text = "Fever: no\nCough: yes\n"
-    assert texts_of(split_sentences(text, lines=True), text) == ["Fever: no", "Cough: yes"]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("She didn't go.", "She did n't go ."),
-        ("He won\u2019t; I cannot, can't!", "He wo n\u2019t ; I can not , ca n't !"),
-        ("Mrs. Hudson's well-known no. 5", "Mrs. Hudson 's well-known no. 5"),
-        ("3.5mg at 2.5x", "3.5mg at 2.5x"),
-        ("at 3.5 mg, 1,000 times -- or ...", "at 3.5 mg , 1,000 times -- or ..."),
-        ("two o'clock (e.g. now)", "two o'clock ( e.g. now )"),
-        ("Ne\u0301e, cafe\u0301. \u0939\u093f\u0928!", "Ne\u0301e , cafe\u0301 . \u0939\u093f\u0928 !"),
-        ("I'll say they've gone", "I 'll say they 've gone"),
-    ],
-)
-def test_words(text, words):
-    assert texts_of(split_words(text), text) == words.split(" ")
+@pytest.mark.parametrize("text", SPLIT)
+def test_sentences_and_words(text):
+    sentences = [text[start:end] for start, end in split_sentences(text)]
+    words = [" ".join(one[start:end] for start, end in split_words(one)) for one in sentences]
+    assert " | ".join(words) == SPLIT[text]
 
 
 @given(st.text())
@@ -147,26 +128,23 @@ def test_words_and_sentences_cover_all_but_white_space(text):
 # --- cues
 
 SHORT = {"s": "negation:single", "a": "negation:affix", "m": "negation:multi", "M": "speculation:multi", "-": "O"}
+GROUPS = {
+    "---": "",
+    "ss-s": "single 0, single 1, single 3",
+    "-a": "affix 1",
+    "mm-": "multi 0 1",
+    "m-m-m": "multi 0 2 4",
+    "mm-m-m": "multi 0 1, multi 3 5",
+    "-m-": "single 1",
+    "mMM": "single 0, speculation multi 1 2",
+}
 
 
-@pytest.mark.parametrize(
-    ("labels", "cues"),
-    [
-        ("---", ""),
-        ("s-s", "single 0, single 2"),
-        ("ss", "single 0, single 1"),
-        ("-a", "affix 1"),
-        ("mm-", "multi 0 1"),
-        ("m-m-m", "multi 0 2 4"),
-        ("mm-m-m", "multi 0 1, multi 3 5"),
-        ("-m-", "single 1"),
-        ("mMM", "single 0, speculation multi 1 2"),
-    ],
-)
-def test_labels_become_cues(labels, cues):
+@pytest.mark.parametrize("labels", GROUPS)
+def test_labels_become_cues(labels):
     found = group_cues([SHORT[one] for one in labels])
     written = (" ".join([one.kind, one.type, *map(str, one.words)]).removeprefix("negation ") for one in found)
-    assert ", ".join(written) == cues
+    assert ", ".join(written) == GROUPS[labels]
 
 
 AFFIXES = "(in)frequent (Un)happy care(less)ness hope(less)ly (il)legal (non)-smoker (ir)regular (a)typical (never) ()"
@@ -174,9 +152,8 @@ AFFIXES = "(in)frequent (Un)happy care(less)ness hope(less)ly (il)legal (non)-sm
 
 @pytest.mark.parametrize("marked", AFFIXES.split())
 def test_affixes(marked):
-    word, affix = marked.replace("(", "").replace(")", ""), marked[marked.index("(") + 1 : marked.index(")")]
-    start, end = affix_offsets(word)
-    assert word[start:end] == affix
+    start, end = affix_offsets(marked.replace("(", "").replace(")", ""))
+    assert (start, end) == (marked.index("("), marked.index(")") - 1)
 
 
 # --- the pipeline
@@ -209,9 +186,13 @@ FOUND = {
     "He did [CUE] not go .": ["single: He did [CUE] [not] {go .}"],
     "[CUE]never was he here": ["single: [CUE][never] {was he here}"],
     "it may be [CUE] neither old [CUE] nor new .": ["multi: it may be [CUE] [neither] {old} [CUE] {[nor] new .}"],
-    "An [CUE:affix] unhappy man": ["affix: An [CUE:affix] [un]happy {man}"],
+    "An [CUE:affix] unhappy man": ["affix: An [CUE:affix] [un]{happy man}"],
     "It is old. He may [CUE] not go.": ["single: He may [CUE] [not] {go.}"],
     "he left [CUE]": [],
+    "He indeed is unhappy , none": [
+        "affix: He {indeed} is [un]{happy , none}",
+        "single: He {indeed} is {unhappy} , [none]",
+    ],
 }
 
 
@@ -226,22 +207,6 @@ def test_cues_and_scopes(text, expected, batch_size):
         assert 0.5 < one["scope_score"] <= 1
 
 
-class AllButFirst(RuleModel):
-    """Marks all but the first word as scope, also before the cue."""
-
-    def forward(self, input_ids, **inputs):
-        output = super().forward(input_ids, **inputs)
-        if (input_ids == self.marker).any():
-            output.logits[:] = output.logits.new_tensor([0, 4, *[0] * 6])
-            output.logits[:, 1] = output.logits.new_tensor([4, *[0] * 7])
-        return output
-
-
-def test_scopes_have_gaps_and_the_rest_of_an_affix_word():
-    found = found_in("He is unhappy , none", model=AllButFirst.of(TOKENIZER))
-    assert found == ["affix: He {is} [un]{happy , none}", "single: He {is unhappy , [none]}"]
-
-
 @pytest.mark.parametrize("padding_side", ["right", "left"])
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
 def test_batches_change_nothing(padding_side, batch_size):
@@ -251,29 +216,26 @@ def test_batches_change_nothing(padding_side, batch_size):
     tokenizer = tokenizer_of_words(padding_side)
     model = RuleModel.of(tokenizer)
     finder, rows = finder_of(model, tokenizer), Dataset.from_dict({"text": texts})
-    for some in (texts, tuple(texts), iter(texts), map(str, texts), rows["text"], KeyDataset(rows, "text")):
+    for some in (texts, tuple(texts), map(str, texts), rows["text"], KeyDataset(rows, "text")):
         assert list(finder(some, batch_size=batch_size)) == alone
     assert max(model.batches) <= batch_size
     assert finder([]) == []
-
-
-def test_ten_thousand_texts_are_read_one_by_one():
     read = []
-    results = finder_of()((read.append(number) or "Not one." for number in range(10_000)), batch_size=4)
+    results = finder((read.append(number) or "Not one." for number in range(10_000)), batch_size=batch_size)
     assert len(next(iter(results))) == 1
     assert len(read) < 20
 
 
 def test_a_long_sentence_is_cut_after_punctuation():
+    """The model has 20 positions, of which 2 are for special tokens and 8 for markers."""
     model = RuleModel.of(TOKENIZER, positions=20)
-    text = "one two three four , five six not seven , eight nine ten eleven twelve not last ."
-    pieces = NegationFinder(model, TOKENIZER).pieces(text.split())
-    assert [len(piece) for piece in pieces] == [10, 8]
-    assert all(len(piece) <= 20 - 2 - MARKER_ROOM for piece in pieces)
-    assert found_in(text, model=model) == [
-        f"single: {text.replace('not seven ,', '[not] {seven ,}')}",
-        f"single: {text.replace('not last .', '[not] {last .}')}",
+    start, *cut = "one two three four , five six ", "not seven , ", "eight nine ten eleven twelve ", "not last ."
+    marked = start + "seven , " + cut[1] + "[CUE] " + cut[2]
+    assert found_in(start + "".join(cut), model=model) == [
+        f"single: {start}[not] {{seven ,}} {cut[1]}not last .",
+        f"single: {start}{cut[0]}{cut[1]}[not] {{last .}}",
     ]
+    assert found_in(marked, model=model) == [f"single: {marked.replace('not last .', '[not] {last .}')}"]
 
 
 def test_lines_are_sentences_if_it_is_asked_for():
@@ -282,17 +244,17 @@ def test_lines_are_sentences_if_it_is_asked_for():
     assert found_in(text, split_lines=True) == ["single: Fever: [no]"]
 
 
+def labeled(*names):
+    return BertForTokenClassification(config_of(*names))
+
+
 REFUSED = {
     "none": (lambda: finder_of()(None), ValueError, "None"),
     "number": (lambda: finder_of()([3]), ValueError, "3.* text"),
     "dict": (lambda: finder_of()({"text": "a"}), ValueError, "list of texts"),
     "setting": (lambda: finder_of()("No.", split_words=True), TypeError, "split_words"),
-    "other labels": (lambda: finder_of(labeled(BertForTokenClassification, "O", "B")), ValueError, "labels are O, B"),
-    "no labels of cues": (
-        lambda: finder_of(labeled(BertForTokenClassification, *SCOPE_LABELS))("No."),
-        ValueError,
-        r"no cues.*\[CUE\]",
-    ),
+    "other labels": (lambda: finder_of(labeled("O", "B")), ValueError, "labels are O, B"),
+    "no labels of cues": (lambda: finder_of(labeled(*SCOPE_LABELS))("No."), ValueError, r"no cues.*\[CUE\]"),
     "other tokenizer": (
         lambda: finder_of(MODEL, AutoTokenizer.from_pretrained(tiny_backbone())),
         ValueError,

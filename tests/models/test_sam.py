@@ -24,11 +24,8 @@ def model_of(task="headless", **fields):
 
 
 @pytest.mark.slow(reason="compiling takes long; SAM without its LSTM is in the contract")
-def test_disan_compiles_and_exports_with_any_batch_and_length():
+def test_disan_is_exported_with_any_batch_and_length():
     model = with_one_layer(model_of(TEXTS, pooling="disan"))
-    torch.compiler.reset()
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    assert_same([compiled(**INPUTS).logits], [model(**INPUTS).logits], tolerance=1e-5)
     dims = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=20)}
     program = torch.export.export(model, (), INPUTS, dynamic_shapes=dict.fromkeys(INPUTS, dims)).module()
     other = {"input_ids": token_ids(3, 6), "attention_mask": MASK[1:4, 2:8]}
@@ -113,30 +110,23 @@ def test_a_frozen_backbone_stays_bit_equal_through_training(backbone, tmp_path):
     assert changed == {name for name in before if ".backbone." not in name}
 
 
-def test_a_backbone_can_be_frozen_and_freed_later():
-    for start in (True, False):
-        model = SamRobertaForSequenceClassification(config(freeze_backbone=start)).train()
-        first = next(model.backbone_model.parameters())
-        for frozen in (not start, start):
-            first.requires_grad_(frozen)  # as somebody may have done, and as nothing is to undo without reason
-            model.train()
-            assert first.requires_grad == frozen
-            model.config.freeze_backbone = frozen
-            model.train()
-            assert all(parameter.requires_grad != frozen for parameter in model.backbone_model.parameters())
-            assert model.backbone_model.training != frozen
-            assert model.sequence_classifier.training
-
-
-@pytest.mark.parametrize("frozen", [True, False])
-def test_a_backbone_is_as_frozen_as_before_with_other_embeddings(frozen):
-    model = model_of(freeze_backbone=frozen).train()
-    model.resize_token_embeddings(61)
-    assert all(parameter.requires_grad != frozen for parameter in model.backbone.parameters())
-    assert all(parameter.requires_grad for parameter in model.sequential_attention.parameters())
-    assert (model.training, model.backbone.training) == (True, not frozen)
+@pytest.mark.parametrize("start", [True, False])
+def test_a_backbone_can_be_frozen_and_freed_later(start):
+    """What somebody froze or freed by hand is not undone without reason; other embeddings are as frozen as before."""
+    model = model_of(TEXTS, freeze_backbone=start).train()
+    first = next(model.backbone_model.parameters())
+    for frozen in (not start, start):
+        first.requires_grad_(frozen)
+        model.train()
+        assert first.requires_grad == frozen
+        model.config.freeze_backbone = frozen
+        model.train()
+        model.resize_token_embeddings(model.config.vocab_size + 1)
+        assert all(parameter.requires_grad != frozen for parameter in model.backbone_model.parameters())
+        assert (model.backbone_model.training, model.sequence_classifier.training) == (not frozen, True)
+        assert all(parameter.requires_grad for parameter in model.sam.sequential_attention.parameters())
     model.set_input_embeddings(torch.nn.Embedding(61, 32))
-    assert model.get_input_embeddings().weight.requires_grad != frozen
+    assert model.get_input_embeddings().weight.requires_grad != start
     embeds = model.get_input_embeddings()(INPUTS["input_ids"]).detach().requires_grad_()
-    loss(model, "headless", inputs_embeds=embeds).backward()
+    loss(model, TEXTS, inputs_embeds=embeds).backward()
     assert embeds.grad.any()  # frozen weights still hand on what is asked of their input

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from hf_localattn.models.configuration_sam_roberta import SamRobertaConfig
-from hf_localattn.models.modeling_sam_roberta import SamRobertaModel
 from hf_localattn.models.sam_attention import FeatureAttention, SequentialAttention, TokenAttention
 from hf_localattn.models.sam_baselines import DiSAN, RecurrentAttention
 from hf_localattn.models.sam_bilstm import RecurrentEncoder
-from tests.models.naive import MASK, EqualsLoop, assert_same, pair, randomized
-from tests.models.tiny import TINY_BACKBONES, token_ids
+from tests.models.ablations import SAM_ROWS, SAM_SIZES
+from tests.models.naive import MASK, EqualsLoop, assert_same, pair, random_states, randomized
+from tests.models.tiny import tiny_model, token_ids
 from tests.reference import sam as reference
 
 SIZE, LONGEST = 9, 11
@@ -30,7 +30,7 @@ def feature_attention(**fields):
 
 
 MECHANISMS = {
-    "fam": lambda: feature_attention(),
+    "fam": feature_attention,
     "fam, filtered": lambda: feature_attention(fam_threshold=0.4),
     "fam, learned": lambda: feature_attention(learn_fam_threshold=True),
     "tam, position": lambda: TokenAttention(config(**POSITION)),
@@ -48,7 +48,7 @@ MECHANISMS = {
 
 
 def states(*shape):
-    return torch.randn(*shape, SIZE, dtype=torch.float64, requires_grad=True)
+    return random_states(*shape, SIZE)
 
 
 def loop(module, row, real):
@@ -67,8 +67,8 @@ def loop(module, row, real):
             forward, backward = (block_arguments(block) for block in module.blocks)
             return reference.disan(row, real, forward, backward, (pair(module.inner), pair(module.outer)))
         case RecurrentEncoder():
-            ways = [[cell(module, layer, way) for way in ("", "_reverse")] for layer in range(module.lstm.num_layers)]
-            return (reference.bilstm(row, real, ways, module.merge),)
+            cells = module.lstm.all_weights  # forward and backward by turns
+            return (reference.bilstm(row, real, list(zip(cells[::2], cells[1::2], strict=True)), module.merge),)
 
 
 def feature_arguments(module):
@@ -92,11 +92,6 @@ def block_arguments(block):
         "gate_hidden": gate_hidden,
         "gate_bias": block.gate.bias,
     }
-
-
-def cell(module, layer, direction):
-    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    return [getattr(module.lstm, f"{name}_l{layer}{direction}") for name in names]
 
 
 class TestMechanisms(EqualsLoop):
@@ -165,19 +160,15 @@ def test_a_learned_threshold_starts_where_told_and_stays_in_its_bounds(threshold
         assert (module.delta < before) == (sign == 1)
 
 
-@pytest.mark.parametrize(
-    ("module", "sizes"),
-    [
+def test_networks_are_as_wide_as_specified():
+    for module, sizes in (
         (FeatureAttention(SamRobertaConfig()), (512, 32)),
         (FeatureAttention(config()), (9, 1)),
         (TokenAttention(SamRobertaConfig()), (512, 32)),
         (TokenAttention(config(tam_max_length=9)), (9, 1)),
         (TokenAttention(config(**TOKEN)), (1, 16)),
-    ],
-)
-def test_networks_are_as_wide_as_specified(module, sizes):
-    assert module.inner.weight.shape == sizes[::-1]
-    assert module.outer.weight.shape == sizes
+    ):
+        assert (module.inner.weight.shape, module.outer.weight.shape) == (sizes[::-1], sizes)
 
 
 # --- the BiLSTM
@@ -210,20 +201,6 @@ def test_the_bilstm_runs_in_full_precision_where_torchs_fails_under_autocast(mas
 
 # --- whole models
 
-FAM, TAM = {"fam_reduction": 2, "fam_threshold": 0.2}, POSITION
-MODELS = {
-    "none": {"pooling": "none"},
-    "rb": {"pooling": "rb", **BILSTM},
-    "rba": {"pooling": "rba", **BILSTM},
-    "disan": {"pooling": "disan", "disan_hidden_size": 5},
-    "sam": {**BILSTM, **FAM, **TAM},
-    "sam, summed": {"bilstm_merge": "sum", **BILSTM, **FAM, **TAM},
-    "sam, swapped": {"attention_order": "tam_fam", **BILSTM, **FAM, **TAM},
-    "sam without fam": {"use_fam": False, **BILSTM, **TAM},
-    "sam without tam": {"use_tam": False, **BILSTM, **FAM},
-    "sam without bilstm": {"use_bilstm": False, "tam_ffn": "token", **FAM},
-}
-
 
 def model_loop(model, row, real):
     """Map the encoder's states (L, H) of one text to its vector, the states for token heads, and both maps."""
@@ -239,11 +216,10 @@ def model_loop(model, row, real):
     return [*(one(row, real, is_weighed) for one in (reference.pooled, reference.per_token)), features, tokens]
 
 
-@pytest.mark.parametrize("fields", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("fields", SAM_ROWS.values(), ids=SAM_ROWS)
 def test_a_model_equals_the_loop(fields):
     """The vector is the mean, or the sum of token states times their weights; token heads read weights of mean 1."""
-    backbone = {"model_type": "roberta", **TINY_BACKBONES["roberta"]}
-    model = randomized(SamRobertaModel(SamRobertaConfig(backbone_config=backbone, **fields)), scale=0.4)
+    model = randomized(tiny_model("sam-roberta", **{**SAM_SIZES, **fields}), scale=0.4)
     shown = {"output_hidden_states": True, "output_attentions": True}
     with torch.no_grad():
         output = model(token_ids(*TOKENS.shape), attention_mask=TOKENS.long(), **shown)

@@ -5,19 +5,19 @@ import pickle
 
 import pytest
 import torch
-from transformers import AttentionInterface, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AttentionInterface, AutoModelForSequenceClassification
 
-from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel, SlaBertTokenizer
+from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel
 from hf_localattn.models.sla_baselines import ancestor_mask
 from hf_localattn.models.sla_self_attention import self_attentions
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
-from hf_localattn.resources import tiny_backbone
-from tests.models.naive import assert_same
+from tests.models.naive import assert_same, pair
 from tests.models.tiny import (
     COMMON,
     ENCODER_HEADS,
     adapted,
     at_tokens,
+    enable_checkpointing,
     gradients,
     labels,
     main_outputs,
@@ -57,10 +57,6 @@ def stock_twin(model, task):
     return twin
 
 
-def without_structure(inputs):
-    return {name: value for name, value in inputs.items() if name not in SlaBertModel.token_inputs}
-
-
 def set_gates(model, weight, bias):
     for name, parameter in model.named_parameters():
         if ".gate." in name:
@@ -84,7 +80,9 @@ def test_closed_gates_are_the_stock_class_bit_for_bit(task, backbone, implementa
     for mask in (torch.ones(2, 11, dtype=torch.long), MASK[:2]):
         ids = token_ids(2, 11).masked_fill(mask == 0, model.config.pad_token_id)
         ours = adapted(model, input_ids=ids, attention_mask=mask, **labels(task, 2, 11))
-        expected = twin(**without_structure(ours), output_hidden_states=True)
+        expected = twin(
+            **{name: ours[name] for name in ours if name not in SlaBertModel.token_inputs}, output_hidden_states=True
+        )
         theirs = [expected[name] for name in ("logits", "start_logits", "end_logits") if name in expected]
         theirs = [theirs[0].T] if task == "multiple-choice" else theirs
         set_gates(model, 0.0, 0.0)
@@ -98,15 +96,15 @@ def test_closed_gates_are_the_stock_class_bit_for_bit(task, backbone, implementa
     assert task not in (TEXTS, "multiple-choice") or torch.equal(actual.loss, expected.loss)
 
 
-@pytest.mark.parametrize(("task", "backbone"), HEADS)
-def test_an_open_mask_is_the_stock_class_for_any_gate(task, backbone):
-    model = tiny_model("sla-bert", task, backbone)
-    ours = adapted(model, input_ids=token_ids(2, 11))
-    ours |= {name: torch.full_like(ours[name], -1) for name in model.token_inputs}
-    expected = stock_twin(model, task)(**without_structure(ours)).to_tuple()
+@pytest.mark.parametrize("backbone", SlaBertConfig.tested_backbones)
+def test_an_open_mask_is_the_stock_class_for_any_gate(backbone):
+    model = tiny_model("sla-bert", TOKENS, backbone)
+    mask, given = MASK[:2].bool(), {name: value[:2] for name, value in INPUTS.items()}
+    expected = stock_twin(model, TOKENS)(**given).logits
     for weight, bias in ((0.0, 0.0), (3.0, 1.0)):
         set_gates(model, weight, bias)
-        assert_same(model(**ours).to_tuple(), expected, 1e-6)
+        found = model(**given, **dict.fromkeys(model.token_inputs, torch.full((2, 11), -1))).logits
+        assert_same([found[mask]], [expected[mask]], 1e-6)
 
 
 def test_the_parameters_are_those_of_the_paper():
@@ -143,21 +141,18 @@ def test_every_layer_computes_the_equations(kind):
     for row, mask in enumerate(MASK.bool()):
         words, heads = (given[name][row].tolist() for name in ("word_index", "dep_heads"))
         near = reference.syntax_mask(words, heads, threshold=1) if kind == "syntax" else reference.window_mask(words)
-        allowed = (torch.tensor(near) & mask, mask.expand(11, 11))
-        local, everywhere = (torch.zeros(11, 11).double().masked_fill(~seen, -torch.inf) for seen in allowed)
+        allowed = (mask.expand(11, 11), torch.tensor(near) & mask)
+        both = [torch.zeros(11, 11).double().masked_fill(~seen, -torch.inf) for seen in allowed]
         for layer, module in enumerate(model.backbone_model.encoder.layer):
-            attention = module.attention.self
-            states = output.hidden_states[layer][row]
-            gates = reference.gate(states, attention.gate.weight, attention.gate.bias)
-            query, key, value = (
-                projection(states).view(11, 2, 16).transpose(0, 1)
-                for projection in (attention.query, attention.key, attention.value)
-            )
+            attention, states = module.attention.self, output.hidden_states[layer][row]
+            gates = reference.gate(states, *pair(attention.gate))
+            projections = (attention.query, attention.key, attention.value)
+            parts = [projection(states).view(11, 2, 16).transpose(0, 1) for projection in projections]
             # Rows of pads, which no key may attend to, are not compared.
-            _, mixed, nearby = reference.gated_attention(query, key, value, gates, everywhere, local, 1 / 4)
-            found = output.gates[layer][row], output.attentions[layer][row], output.local_attentions[layer][row]
-            assert_same([found[0]], [gates])
-            assert_same([one[:, mask] for one in found[1:]], [one[:, mask] for one in (mixed, nearby)])
+            _, *expected = reference.gated_attention(*parts, gates, *both, 1 / 4)
+            found = output.attentions[layer][row], output.local_attentions[layer][row]
+            assert_same([output.gates[layer][row]], [gates])
+            assert_same([one[:, mask] for one in found], [one[:, mask] for one in expected])
 
 
 def test_some_layers_alone_can_have_it():
@@ -165,7 +160,6 @@ def test_some_layers_alone_can_have_it():
     model.set_attn_implementation("eager")
     output = run(model, **INPUTS, output_attentions=True)
     assert (len(output.gates), len(output.local_attentions), len(output.attentions)) == (1, 1, 2)
-    assert sum(".gate." in name for name, _ in model.named_parameters()) == 2
 
 
 def test_gates_begin_where_the_configuration_says():
@@ -184,6 +178,8 @@ def test_copies_keep_their_own_gates(copied):
     assert not gates_of(model).eq(1).any()
     clone.set_attn_implementation("eager")
     assert model.backbone_model.config._attn_implementation == "sdpa"
+    # All models of a process share transformers' registry.
+    assert not [name for name in AttentionInterface._global_mapping if "local" in name]
 
 
 def test_the_backbone_alone_is_the_plain_one():
@@ -214,25 +210,22 @@ def test_no_mask_gives_nan(kind, implementation, dtype):
 
 
 def test_guided_layers_see_ancestors_and_are_half_of_the_answer():
-    one = tiny_model("sla-bert", local_attention="sgnet")
     model = tiny_model("sla-bert", local_attention="sgnet", num_sgnet_layers=3).double()
-    of_layer = sum(weight.numel() for weight in one.syntax_layer.layer.parameters())
-    assert model.num_parameters() - one.num_parameters() == 2 * of_layer
-    assert not [name for name in one.state_dict() if "further_layers" in name]
+    assert len(model.syntax_layer.further_layers) == 2
     model.set_attn_implementation("eager")
     given, real = adapted(model, **INPUTS), MASK.bool()
-    found = {}
-    for mixture in ((40.0, -40.0), (-40.0, 40.0), (0.3, -0.9), (0.0, 0.0)):
+    found = []
+    for mixture in ((40.0, -40.0), (-40.0, 40.0), (0.3, -0.9)):
         with torch.no_grad():
             model.syntax_layer.mixture.copy_(torch.tensor(mixture))
         output = model(**given, output_attentions=True, output_hidden_states=True)
-        found[mixture] = output.last_hidden_state[real]
+        found.append(output.last_hidden_state[real])
     seen = ancestor_mask(given["word_index"], given["dep_heads"]) & real.unsqueeze(1)
     assert torch.equal(output.local_attentions[0][0, 0] > 0, seen[0])
-    encoded, guided, mixed, halved = found.values()
+    encoded, guided, mixed = found
     torch.testing.assert_close(encoded, output.hidden_states[-1][real])
     assert_same([mixed], [reference.sgnet_mixture(encoded, guided, torch.tensor([0.3, -0.9]).double())], 1e-7)
-    torch.testing.assert_close(halved, 0.5 * (encoded + guided))
+    assert not SlaBertModel(tiny_config("sla-bert", local_attention="sgnet")).syntax_layer.mixture.any()
 
 
 def test_the_last_head_of_every_layer_is_taught_the_parents():
@@ -261,96 +254,69 @@ def test_the_loss_of_the_layers_is_scaled_with_that_of_the_task(task):
     assert task != TOKENS or torch.allclose(once, model(**given).loss)
 
 
-TRACED_AT_NIGHT = pytest.mark.slow(
-    reason="tracing takes two seconds; of a kind like this, `syntax`, it is in the contract"
-)
+AT_NIGHT = pytest.mark.slow(reason="tracing takes two seconds; of a kind like this, `syntax`, it is in the contract")
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param("window", marks=TRACED_AT_NIGHT), "lisa", pytest.param("sgnet", marks=TRACED_AT_NIGHT)]
+    "kind", ["lisa", pytest.param("window", marks=AT_NIGHT), pytest.param("sgnet", marks=AT_NIGHT)]
 )
 @torch.no_grad()
 def test_every_kind_compiles(kind):
     torch.compiler.reset()
     model = tiny_model("sla-bert", TOKENS, local_attention=kind)
     given = adapted(model, **INPUTS, **labels(TOKENS, 3, 11))
-    compiled = torch.compile(model, fullgraph=True, backend="eager")  # gradients: test_family_contract.py
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(**given).loss, model(**given).loss, rtol=1e-6, atol=1e-6)
 
 
 # --- inputs
 
 
-@pytest.mark.parametrize("kind", ["syntax", "window", "lisa", "sgnet"])
-def test_what_is_missing_or_wrong_is_named(kind):
-    model = tiny_model("sla-bert", TOKENS, local_attention=kind)
-    given = adapted(model, **INPUTS)
-
-    def refused(place, *words, model=model, **changes):
-        with pytest.raises(ValueError, match=f"(?s)(?=.*{place})" + "".join(f"(?=.*{word})" for word in words)):
-            model(**{**given, **changes})
-
-    if kind == "lisa":  # reads heads in training alone
-        assert torch.equal(model(**INPUTS).logits, model(**given).logits)
-        answers = labels(TOKENS, 3, 11)
-        refused("`dep_heads`", "training", model=model.train(), word_index=None, dep_heads=None, **answers)
-    else:
-        refused("`word_index`", "SlaBertTokenizer", word_index=None, dep_heads=None)
-    if kind == "window":
-        assert model(**INPUTS, word_index=given["word_index"], output_attentions=True).gates
-        return
-    if kind != "lisa":
-        refused("`dep_heads`", "`parser`", dep_heads=None)
-    refused("`dep_heads`", r"\(3, 10\)", dep_heads=given["dep_heads"][:, 1:])
-    heads = given["dep_heads"].clone()
-    for wrong, word in ((99, "outside"), (0, "special token")):
-        heads[0, 3] = wrong
-        refused("position 3", word, dep_heads=heads)
-    heads = given["dep_heads"].clone()
-    heads[0, 1:10] = heads[0, 1:10].roll(1)
-    refused("of row 0 at position", dep_heads=heads)
+MISSING = {"word_index": None, "dep_heads": None}
+REFUSED = [
+    ("syntax", MISSING, "`word_index`.*SlaBertTokenizer.*`local_attention='window'`"),
+    ("syntax", {"dep_heads": None}, "`dep_heads`.*`parser`"),
+    ("syntax", {"dep_heads": lambda heads: heads[:, 1:]}, r"`dep_heads`.*\(3, 10\)"),
+    ("syntax", {"dep_heads": lambda heads: heads.index_fill(1, torch.tensor(3), 99)}, "position 3.*outside"),
+    ("syntax", {"dep_heads": lambda heads: heads.index_fill(1, torch.tensor(3), 0)}, "position 3.*special token"),
+    ("window", MISSING, "`word_index`.*SlaBertTokenizer"),
+    ("sgnet", MISSING, "`word_index`.*SlaBertTokenizer"),
+    ("sgnet", {"dep_heads": None}, "`dep_heads`.*`parser`"),
+    ("lisa", MISSING, "`dep_heads`.*training"),
+    ("lisa", {"dep_heads": lambda heads: heads.index_fill(1, torch.tensor(3), 99)}, "position 3.*outside"),
+]
 
 
-def test_what_stands_at_pads_does_not_matter():
-    """Pipelines do not know these inputs and pad them with 0."""
-    for kind in ("syntax", "window", "lisa", "sgnet"):
+@pytest.mark.parametrize(("kind", "changes", "message"), REFUSED, ids=str)
+def test_what_is_missing_or_wrong_is_named(kind, changes, message):
+    model = tiny_model("sla-bert", TOKENS, local_attention=kind).train()
+    given = adapted(model, **INPUTS, **labels(TOKENS, 3, 11))
+    changed = {name: change and change(given[name]) for name, change in changes.items()}
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        model(**{**given, **changed})
+
+
+def test_windows_need_no_heads_and_lisa_needs_them_in_training_alone():
+    for kind, names in (("window", ["word_index"]), ("lisa", [])):
         model = tiny_model("sla-bert", TOKENS, local_attention=kind)
-        given = adapted(model, **INPUTS) | labels(TOKENS, 3, 11)
-        pads = (MASK == 0) & torch.tensor([[False], [True], [False]])  # on the right
-        zeros = {name: given[name].masked_fill(pads, 0) for name in model.token_inputs}
-        assert torch.equal(model(**{**given, **zeros}).loss, model(**given).loss)
+        given = adapted(model, **INPUTS)
+        assert torch.equal(model(**INPUTS, **{name: given[name] for name in names}).logits, model(**given).logits)
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_heads_that_were_not_moved_by_padding_on_the_left(implementation):
-    """Pipelines pad on the tokenizer's padding side, and do not know that heads are positions."""
-    pad = torch.nn.functional.pad
-    for kind in ("syntax", "lisa", "sgnet"):
-        model = tiny_model("sla-bert", TOKENS, local_attention=kind)
-        model.set_attn_implementation(implementation)
-        ids = token_ids(1, 6)
-        alone = adapted(model, input_ids=ids)
-        unmoved = {name: pad(alone[name], (3, 0)) for name in model.token_inputs}
-        given = {"input_ids": pad(ids, (3, 0)), "attention_mask": pad(torch.ones_like(ids), (3, 0)), **unmoved}
-        answers = pad(ids % 2, (3, 0), value=-100)
-        expected = model(**alone, labels=ids % 2).loss
+@pytest.mark.parametrize("kind", ["syntax", "window", "lisa", "sgnet"])
+def test_pipelines_that_do_not_know_the_inputs_pad_them_with_zeros(kind, implementation):
+    """On the side of the tokenizer's padding. They do not know that heads are positions, either."""
+    model = tiny_model("sla-bert", TOKENS, local_attention=kind)
+    model.set_attn_implementation(implementation)
+    ids = token_ids(1, 6)
+    alone = adapted(model, input_ids=ids)
+    expected = model(**alone, labels=ids % 2).loss
+    for side in ((3, 0), (0, 3)):
+        given = {name: torch.nn.functional.pad(value, side) for name, value in alone.items()}
+        given["attention_mask"] = torch.nn.functional.pad(torch.ones_like(ids), side)
+        answers = torch.nn.functional.pad(ids % 2, side, value=-100)
         torch.testing.assert_close(model(**given, labels=answers).loss, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_a_checkpoint_works_without_its_parser(tmp_path):
-    """By the words around each word, as the error for missing heads says."""
-    model = tiny_model("sla-bert", local_attention="syntax")
-    model.save_pretrained(tmp_path)
-    backbone = AutoTokenizer.from_pretrained(tiny_backbone())
-    SlaBertTokenizer.from_backbone(backbone, parser="not_installed").save_pretrained(tmp_path)
-    loaded = AutoModel.from_pretrained(tmp_path, local_attention="window")
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path, parser=None)
-    encoded = tokenizer(["The farmer works."], return_tensors="pt")
-    encoded["input_ids"] %= 59  # the model's vocabulary is smaller
-    assert "dep_heads" not in encoded
-    assert loaded(**encoded).last_hidden_state.isfinite().all()
-    with pytest.raises(ValueError, match="`local_attention='window'`"):
-        model(**encoded)
 
 
 # --- backbones and attention functions
@@ -370,22 +336,9 @@ def test_an_attention_that_drops_the_mask_is_refused(implementation, tmp_path):
         run(model, input_ids=token_ids(2, 5))
 
 
-@pytest.mark.parametrize("kind", ["syntax", "lisa", "sgnet"])
-def test_self_attentions_show_the_implementation_that_is_set(kind):
-    """They register no attention function, since all models of a process share the registry."""
-    model = tiny_model("sla-bert", local_attention=kind)
-    local = [module for module in model.modules() if type(module).__name__ == "LocalBertSelfAttention"]
-    assert len(local) == (1 if kind == "sgnet" else 2)
-    for implementation in ("eager", "sdpa"):
-        model.set_attn_implementation(implementation)
-        assert all(module.config is model.backbone_model.config for module in local)
-        assert model.backbone_model.config._attn_implementation == implementation
-    assert not [name for name in AttentionInterface._global_mapping if "local" in name]
-
-
 def test_lisa_is_not_silent_under_reentrant_checkpointing():
     model = tiny_model("sla-bert", TOKENS, local_attention="lisa").train()
-    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)({"use_reentrant": True})
+    enable_checkpointing(model, {"use_reentrant": True})
     with pytest.raises(ValueError, match="use_reentrant"):
         gradients(model, TOKENS, **INPUTS)
 

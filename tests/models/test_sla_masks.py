@@ -1,6 +1,7 @@
 """Compare the masks of SLA, WLA and SG-Net with a breadth-first search on the graph of words, and with examples."""
 
 import re
+from contextlib import nullcontext
 
 import hypothesis.strategies as st
 import pytest
@@ -112,10 +113,15 @@ def test_the_papers_sentence():
 
 
 @pytest.mark.parametrize("length", [1, 2, 63, 64, 65, 513])
-def test_a_word_sees_ancestors_however_far(length):
-    batch = batched([structure(list(range(length)), [max(0, word - 1) for word in range(length)])])
+def test_a_word_sees_ancestors_however_far_and_no_cycle_is_too_long(length):
+    chain = [max(0, word - 1) for word in range(length)]
+    batch = batched([structure(list(range(length)), chain)])
+    check_structure(*batch)
     expected = torch.ones(length, length, dtype=torch.bool).tril()
     assert torch.equal(ancestor_mask(*batch, max_length=length)[0], expected)
+    if length > 1:
+        with pytest.raises(ValueError, match=r"row 0 at position .*cycle"):
+            check_structure(*batched([structure(list(range(length)), [length - 1, *chain[1:]])]))
 
 
 # [CLS] 0 1 1 2 [SEP] 3 4 [SEP] as the second row of two: word 1 is the root, with two tokens; word 4's head is 3.
@@ -148,14 +154,6 @@ def test_a_wrong_structure_is_refused_by_row_and_position(changes, message, posi
         check_structure(words, dep_heads)
 
 
-@pytest.mark.parametrize("size", [2, 3, 64, 127, 600])
-def test_a_cycle_of_any_size_is_refused(size):
-    chain = [max(0, word - 1) for word in range(size)]
-    check_structure(*batched([structure(list(range(size)), chain)]))
-    with pytest.raises(ValueError, match=r"row 0 at position .*cycle"):
-        check_structure(*batched([structure(list(range(size)), [size - 1, *chain[1:]])]))
-
-
 def test_shapes_that_differ_are_refused():
     words, heads = batched([(WORDS, HEADS)])
     for other in (heads[:, :-1], heads.repeat(2, 1), heads[0]):
@@ -173,9 +171,6 @@ def test_passes_if_and_only_if_it_is_a_forest(example, data):
         changed = data.draw(st.sampled_from([tokens, tokens, [place]]))
         head = data.draw(st.sampled_from([*tokens, *tokens, *range(-1, len(words) + 1)]))
         heads = [head if other in changed and words[other] == words[place] else old for other, old in enumerate(heads)]
-    batch = batched([(words, heads)])
-    if reference.is_structure(words, heads):
-        check_structure(*batch)
-    else:
-        with pytest.raises(ValueError, match=r"head|cycle"):
-            check_structure(*batch)
+    is_forest = reference.is_structure(words, heads)
+    with nullcontext() if is_forest else pytest.raises(ValueError, match=r"head|cycle"):
+        check_structure(*batched([(words, heads)]))

@@ -4,14 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import nn
 from transformers.models.bert.modeling_bert import eager_attention_forward
 
 from hf_localattn import SlaBertConfig, SlaBertModel
 from hf_localattn.models import sla_row_blocks
 from hf_localattn.models.sla_attention import LocalGate, gated_attention
 from hf_localattn.models.sla_baselines import parent_loss
-from tests.models.naive import DTYPES, EqualsLoop, LargestTensor, assert_same, pair, randomized, with_gradients
+from tests.models.naive import DTYPES, LargestTensor, assert_same, pair, randomized, with_gradients
 from tests.models.tiny import COMMON, adapted, enable_checkpointing, tiny_model, token_ids
 from tests.reference import sla as reference
 
@@ -52,7 +51,6 @@ def masks(kind, batch=BATCH, length=LENGTH, dtype=torch.float64):
 
 KINDS = ["none", "padding", "local", "both", "any numbers", "a row without local keys", "a row without keys"]
 OPEN = ["none", "padding", "a row without keys"]
-SIZES = {"usual": (BATCH, HEADS, LENGTH, WIDTH), "one": (1, 1, 1, 1), "wide": (1, 2, 7, 5), "short": (3, 1, 2, 4)}
 
 
 def loop(query, key, value, gate, mask, local_mask):
@@ -63,7 +61,7 @@ def loop(query, key, value, gate, mask, local_mask):
     return [torch.stack(part) for part in zip(*rows, strict=True)]
 
 
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("sizes", [(BATCH, HEADS, LENGTH, WIDTH), (1, 1, 1, 1), (1, 2, 7, 5), (3, 1, 2, 4)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("poisoned_memory")
 def test_equals_the_loop(kind, sizes):
@@ -136,28 +134,10 @@ def test_dropout_falls_on_either_attention_keeps_the_expectation_and_is_off_in_e
     assert not gated_attention(*inputs, scaling=SCALING, dropout=1.0, training=True)[0].any()
 
 
-class Gate(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = LocalGate(WIDTH)
-
-    def forward(self, states, mask):
-        return self.linear(states).sigmoid()
-
-
-class TestGate(EqualsLoop):
+def test_the_gate_equals_the_equation():
     """Equation 5, which reads no mask."""
-
-    cases = ("gate",)
-
-    def build(self, case):
-        return randomized(Gate())
-
-    def inputs(self, case, shape):
-        return [torch.randn(*shape, WIDTH, dtype=torch.float64, requires_grad=True)]
-
-    def loop(self, module, case, rows, reals):
-        return reference.gate(rows[0], *pair(module.linear))[:, None]
+    gate, states = randomized(LocalGate(WIDTH)), torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
+    assert_same([gate(states).sigmoid()[..., 0]], [torch.stack([reference.gate(row, *pair(gate)) for row in states])])
 
 
 PARENTS = [[-1, 2, 2, 2, 1, -1], [-1, 1, -1, -1, -1, -1]]
@@ -194,21 +174,26 @@ def build(dropout=0.0, implementation="sdpa", **fields):
     return model
 
 
+def train(model, inputs=INPUTS):
+    """Return the states of real tokens and all gradients of a model."""
+    torch.manual_seed(1)
+    given = adapted(model, **inputs)
+    states = model(**given).last_hidden_state[given["attention_mask"].bool()]
+    (states * torch.linspace(-1, 2, states.numel(), dtype=states.dtype).view_as(states)).sum().backward()
+    found = [states.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+    model.zero_grad()
+    return found
+
+
 @pytest.fixture
 def trained(monkeypatch):
-    """Return the states of real tokens and all gradients of a model, with blocks of the given number of rows."""
+    """Train with blocks of the given number of rows."""
 
-    def train(model, rows, inputs=INPUTS):
+    def run(model, rows, inputs=INPUTS):
         monkeypatch.setattr(sla_row_blocks, "ROWS", rows)
-        torch.manual_seed(1)
-        given = adapted(model, **inputs)
-        states = model(**given).last_hidden_state[given["attention_mask"].bool()]
-        (states * torch.linspace(-1, 2, states.numel(), dtype=states.dtype).view_as(states)).sum().backward()
-        found = [states.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
-        model.zero_grad()
-        return found
+        return train(model, inputs)
 
-    return train
+    return run
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -228,12 +213,15 @@ def test_a_model_equals_whole_rows_with_the_same_dropout(fields, implementation,
         assert_same(trained(model, ROWS, inputs), trained(model, LONG, inputs))
 
 
-def test_gradient_checkpointing_and_autocast_change_nothing(trained):
-    for reentrant in (False, True):
-        model = build(dropout=0.3)
-        expected = trained(model, ROWS)
-        enable_checkpointing(model, {"use_reentrant": reentrant})
-        assert_same(trained(model, ROWS), expected)
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradient_checkpointing_changes_nothing(reentrant, trained):
+    model = build(dropout=0.3)
+    expected = trained(model, ROWS)
+    enable_checkpointing(model, {"use_reentrant": reentrant})
+    assert_same(trained(model, ROWS), expected)
+
+
+def test_autocast_changes_little(trained):
     model = build(dropout=0.3).float()
     with torch.autocast("cpu", torch.bfloat16):
         for one, other in zip(trained(model, ROWS), trained(model, LONG), strict=True):

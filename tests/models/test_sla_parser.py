@@ -1,7 +1,9 @@
 """Loading spaCy pipelines: components, errors, versions; and that a checkpoint cannot choose code as its parser."""
 
 import json
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 import spacy
@@ -10,11 +12,9 @@ from transformers import AutoTokenizer
 from hf_localattn import SlaBertTokenizer
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.models import sla_parser
-from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import ParseCache, load_pipeline, parse
 from hf_localattn.resources import tiny_backbone
-from tests.fresh_process import run_fresh
-from tests.tiny_parser import install_distribution, install_pipeline, tiny_parser
+from tests.tiny_parser import install_distribution, install_pipeline, record_parses, tiny_parser
 
 CAT, DOG = "The cat sleeps.", "A small dog saw the red house."
 
@@ -24,24 +24,30 @@ def _nothing_parsed(monkeypatch):
     monkeypatch.setattr(sla_parser, "_cache", ParseCache())
 
 
-def test_what_hangs_on_white_space_hangs_on_its_head():
-    """Chains of blanks are climbed; dependents of a blank root become roots."""
-    assert sla_parser._without([0, 0, 1, 1, 0], [1, 2, 3, 4, 4]) == [1, 2, 2]
-    assert sla_parser._without([0, 1, 0], [1, 1, 0]) == [0, 0]
+@pytest.mark.parametrize(
+    ("words", "heads", "expected"),
+    [("a b \n \t c", [1, 2, 3, 4, 4], [1, 2, 2]), ("a \n b", [1, 1, 0], [0, 0])],
+    ids=["a chain of blanks", "a blank root"],
+)
+def test_what_hangs_on_white_space_hangs_on_its_head(words, heads, expected, monkeypatch):
+    """Chains are climbed; dependents of a blank root become roots."""
+    pipeline, words = load_pipeline(tiny_parser()), words.split(" ")
+    parsed = spacy.tokens.Doc(pipeline.vocab, words, [False] * len(words), heads=heads, deps=["dep"] * len(words))
+    monkeypatch.setattr(pipeline, "pipe", lambda texts: [parsed for _ in texts])
+    (found,) = parse([parsed.text], tiny_parser())
+    assert (found.number, list(found.heads)) == (len(expected), expected)
+    places = zip(found.starts, found.ends, strict=True)
+    assert [parsed.text[start:end] for start, end in places] == [word for word in words if word.strip()]
 
 
-def test_the_cache_forgets_the_oldest_parses(monkeypatch):
-    expected = parse([CAT, DOG], tiny_parser())
-    monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", 10)
-    cache = ParseCache()
-    for name in "abcd":
-        cache.put(name, Words(2))
-    assert (list(cache), cache.size) == (["b", "c", "d"], 9)
-    cache.put("long", Words(30))
-    assert (list(cache), cache.size) == ([], 0)
-    monkeypatch.setattr(sla_parser, "_cache", cache)
-    monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", 3)
-    assert parse([CAT, DOG], tiny_parser()) == expected, "texts larger than the cache"
+@pytest.mark.parametrize(("most", "parsed"), [(15, [CAT, DOG]), (13, [CAT, DOG, CAT]), (3, [CAT, DOG, DOG, CAT])])
+def test_the_cache_forgets_the_oldest_parses(most, parsed, monkeypatch):
+    """The texts have 4 and 8 words, and count for one more."""
+    expected, calls = parse([CAT], tiny_parser()), record_parses(monkeypatch, load_pipeline(tiny_parser()))
+    monkeypatch.setattr(sla_parser, "MAX_CACHED_WORDS", most)
+    monkeypatch.setattr(sla_parser, "_cache", ParseCache())
+    found = [parse([text], tiny_parser()) for text in (CAT, DOG, DOG, CAT)]
+    assert ([text for texts in calls for text in texts], found[0], found[3]) == (parsed, expected, expected)
 
 
 # --- components
@@ -57,7 +63,7 @@ def test_only_what_the_parser_needs_is_kept(tmp_path):
     assert pipeline.pipe_names == ["tok2vec", "tagger", "ner", "parser", "doc_cleaner"]
     assert load_pipeline(tiny_parser()).pipe_names == ["tok2vec", "parser"]
     pipeline.add_pipe("sentencizer", first=True)  # sets sentences before the parser
-    assert load_pipeline(saved(pipeline, tmp_path / "a")).pipe_names == ["sentencizer", "tok2vec", "parser"]
+    assert load_pipeline(saved(pipeline, tmp_path)).pipe_names == ["sentencizer", "tok2vec", "parser"]
 
 
 @pytest.mark.parametrize(("reads", "kept"), [("TAG", ["tok2vec", "tagger", "parser"]), ("SHAPE", ["parser"])])
@@ -71,28 +77,27 @@ def test_a_parser_with_an_embedding_of_its_own_keeps_what_that_reads(tmp_path, r
         "encode": {"@architectures": "spacy.MaxoutWindowEncoder.v2", **encode},
     }
     pipeline.remove_pipe("parser")
-    parser = pipeline.add_pipe("parser", config={"model": {"tok2vec": tok2vec}}, after="tagger")
-    parser.add_label("dep")
-    parser.model.initialize()
-    assert load_pipeline(saved(pipeline, tmp_path / "own")).pipe_names == kept
+    pipeline.add_pipe("parser", config={"model": {"tok2vec": tok2vec}}, after="tagger").add_label("dep")
+    pipeline.get_pipe("parser").model.initialize()
+    assert load_pipeline(saved(pipeline, tmp_path)).pipe_names == kept
 
 
 # --- what cannot be parsed
 
 
-def blank(folder):
+def blank(folder, patched):
     pipeline = spacy.blank("en")
     pipeline.add_pipe("sentencizer")
-    return saved(pipeline, folder / "blank")
+    return saved(pipeline, folder)
 
 
-def without_spacy(patched):
+def without_spacy(folder, patched):
     patched.setattr(sla_parser, "_pipelines", {})
     patched.setitem(sys.modules, "spacy", None)
     return tiny_parser()
 
 
-def changing(patched):
+def changing(folder, patched):
     """A pipeline that changes the text."""
     pipeline = load_pipeline(tiny_parser())
     patched.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
@@ -101,9 +106,9 @@ def changing(patched):
 
 MISSING = {
     "not installed": (lambda folder, patched: "xx_not_there", OSError, "spacy download xx_not_there"),
-    "no parser": (lambda folder, patched: blank(folder), ValueError, "no dependency parser .*sentencizer"),
-    "no spaCy": (lambda folder, patched: without_spacy(patched), ImportError, "pip install spacy"),
-    "another text": (lambda folder, patched: changing(patched), ValueError, "words='whitespace'"),
+    "no parser": (blank, ValueError, "no dependency parser .*sentencizer"),
+    "no spaCy": (without_spacy, ImportError, "pip install spacy"),
+    "another text": (changing, ValueError, "words='whitespace'"),
 }
 
 
@@ -118,7 +123,7 @@ def test_what_is_missing_is_named(make, error, message, monkeypatch, tmp_path):
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """Return a folder on the import path, to install packages into."""
+    """A folder on the import path, to install packages into."""
     monkeypatch.syspath_prepend(tmp_path / "site")
     return tmp_path / "site"
 
@@ -130,62 +135,47 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def checkpoint(made, tmp_path):
-    """Return a function that writes a checkpoint with given tokenizer settings and returns its folder."""
+    """Return a function that changes the tokenizer settings of a checkpoint and returns its folder."""
+    copy = shutil.copytree(made, tmp_path / "checkpoint")
 
-    def write(**settings):
-        folder = tmp_path / "checkpoint"
-        SlaBertTokenizer.from_pretrained(made).save_pretrained(folder)
-        (folder / "config.json").write_text((made / "config.json").read_text())
-        change(folder, **settings)
+    def change(folder=copy, **settings):
+        path = Path(folder, "tokenizer_config.json")
+        path.write_text(json.dumps(json.loads(path.read_text()) | settings))
         return folder
 
-    return write
+    return change
 
 
-def change(folder, **settings):
-    path = folder / "tokenizer_config.json"
-    content = json.loads(path.read_text()) | settings
-    path.write_text(json.dumps(content))
-    return content
+FOLDER, UNDECLARED = (ValueError, "not the name of an installed"), (OSError, "no installed distribution declares")
+NAMED = {
+    "a folder": (tiny_parser(), *FOLDER),
+    "a folder here": ("./some_parser", *FOLDER),
+    "nothing": ("", *FOLDER),
+    "the name of a folder": ("some_parser", *UNDECLARED),
+    "a module": ("unrelated_module", *UNDECLARED),
+}
 
 
-NO_NAME = ["PATH", "./here", "../x", "blank:en", "en core", "a.b", "C:\\x", "~/parser", "a\nb", ""]
-
-
-@pytest.mark.parametrize("parser", NO_NAME, ids=ascii)
-def test_a_folder_is_loaded_only_if_the_caller_names_it(parser, checkpoint, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = checkpoint(parser=tiny_parser() if parser == "PATH" else parser, parser_named_by_checkpoint=False)
-    given = AutoTokenizer.from_pretrained(folder, parser=tiny_parser())
-    given.save_pretrained(tmp_path / "saved")
-    wrapped = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(folder))
-    for tokenizer in (AutoTokenizer.from_pretrained(folder), wrapped, AutoTokenizer.from_pretrained("saved")):
-        with pytest.raises(ValueError, match="not the name of an installed"):
-            tokenizer(CAT)
-    for tokenizer in (given, SlaBertTokenizer.from_backbone(given)):
-        assert "dep_heads" in tokenizer(CAT)
-
-
-def test_what_declares_no_pipeline_is_neither_imported_nor_opened(checkpoint, site, tmp_path, monkeypatch):
-    """spaCy imports any installed distribution by its name, or opens the folder of this name."""
+@pytest.mark.parametrize(("parser", "error", "message"), NAMED.values(), ids=NAMED)
+def test_only_the_caller_may_name_what_no_distribution_declares(
+    parser, error, message, checkpoint, site, tmp_path, monkeypatch
+):
+    """spaCy would import any installed distribution by its name, or open any folder."""
     monkeypatch.chdir(tmp_path)
     install_distribution(site, "unrelated_module", "raise SystemExit('this module was imported')")
     (tmp_path / "some_parser").symlink_to(tiny_parser())
-    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path / "backbone")
-    change(tmp_path / "backbone", parser="unrelated_module")  # transformers hands on entries that it does not know
-    by_backbone = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained("backbone"))
-    named = [AutoTokenizer.from_pretrained(checkpoint(parser=one)) for one in ("unrelated_module", "some_parser")]
-    for tokenizer in (by_backbone, *named):
-        with pytest.raises(OSError, match=r"no installed distribution declares.*parser=NAME_OR_FOLDER"):
+    folder = checkpoint(parser=parser, parser_named_by_checkpoint=False)
+    given = AutoTokenizer.from_pretrained(folder, parser="some_parser")
+    given.save_pretrained("saved")
+    checkpoint(folder="saved", parser=parser)
+    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained("backbone")
+    checkpoint(folder="backbone", parser=parser)  # transformers hands on entries that it does not know
+    wrapped = [SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(one)) for one in (folder, "backbone")]
+    for tokenizer in (AutoTokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained("saved"), *wrapped):
+        with pytest.raises(error, match=message):
             tokenizer(CAT)
-    assert "unrelated_module" not in sys.modules
-    assert AutoTokenizer.from_pretrained(tmp_path / "checkpoint", parser="some_parser")(CAT)
-
-
-@pytest.mark.parametrize("parser", [3, ["en"], {"a": 1}, True], ids=str)
-def test_a_parser_that_is_no_name_is_refused_at_once(parser, checkpoint):
-    with pytest.raises(ValueError, match="`parser` is"):
-        AutoTokenizer.from_pretrained(checkpoint(parser=parser))
+    for tokenizer in (given, SlaBertTokenizer.from_backbone(given)):
+        assert "dep_heads" in tokenizer(CAT)
 
 
 def test_an_installed_pipeline_is_loaded_and_a_broken_one_named(checkpoint, site):
@@ -200,38 +190,24 @@ def test_an_installed_pipeline_is_loaded_and_a_broken_one_named(checkpoint, site
             AutoTokenizer.from_pretrained(checkpoint(parser=name))(CAT)
 
 
-def test_code_of_the_checkpoint_may_load_its_folder(made, tmp_path):
-    """With `trust_remote_code=True` the code may load anything anyway, so it may load its parser, too."""
-    program = (
-        "from transformers import AutoTokenizer; import sys\n"
-        "tokenizer = AutoTokenizer.from_pretrained(sys.argv[1], trust_remote_code=True)\n"
-        f"print(tokenizer({CAT!r})['dep_heads'])"
-    )
-    done = run_fresh(program, tmp_path, made)
-    expected = AutoTokenizer.from_pretrained(made, parser=tiny_parser())(CAT)["dep_heads"]
-    assert done.stdout.strip() == str(expected), done.stderr
-
-
 def test_the_version_is_saved_and_compared(checkpoint, site, tmp_path, caplog):
-    def saved_version(tokenizer):
-        tokenizer.save_pretrained(tmp_path / "saved")
-        return change(tmp_path / "saved")["parser_version"]
+    saved = tmp_path / "saved"
 
-    install_pipeline(site, "en_tiny_versioned", tiny_parser(), version="2.1")
-    stock = AutoTokenizer.from_pretrained(tiny_backbone())
-    assert saved_version(SlaBertTokenizer.from_backbone(stock, parser="en_tiny_versioned")) == "2.1"
-    SlaBertTokenizer.from_pretrained(tmp_path / "saved")
-    assert not caplog.records
+    def version_of(tokenizer):
+        tokenizer.save_pretrained(saved)
+        return json.loads((saved / "tokenizer_config.json").read_text())["parser_version"]
 
-    install_pipeline(site, "en_tiny_versioned", tiny_parser(), version="2.2")
-    again = SlaBertTokenizer.from_pretrained(tmp_path / "saved")
-    assert "version 2.1 of the parser 'en_tiny_versioned', but version 2.2" in caplog.text
-
-    caplog.clear()
-    other = SlaBertTokenizer.from_pretrained(tmp_path / "saved", parser=tiny_parser())
+    name, stock = "en_tiny_versioned", AutoTokenizer.from_pretrained(tiny_backbone())
+    install_pipeline(site, name, tiny_parser(), version="2.1")
+    assert version_of(SlaBertTokenizer.from_backbone(stock, parser=name)) == "2.1"
+    SlaBertTokenizer.from_pretrained(saved)
+    install_pipeline(site, name, tiny_parser(), version="2.2")
+    other = SlaBertTokenizer.from_pretrained(saved, parser=tiny_parser())
     assert other.parser_version == "0.0.0"  # of the folder's meta.json
-    assert SlaBertTokenizer.from_backbone(again, parser=None).parser_version is None
     assert not caplog.records
-    assert saved_version(again) == "2.2"
-    absent = checkpoint(parser="en_not_here", parser_version="3.8.0")
-    assert saved_version(SlaBertTokenizer.from_pretrained(absent)) == "3.8.0"
+    again = SlaBertTokenizer.from_pretrained(saved)
+    assert f"version 2.1 of the parser '{name}', but version 2.2" in caplog.text
+    assert SlaBertTokenizer.from_backbone(again, parser=None).parser_version is None
+    assert version_of(again) == "2.2"
+    absent = SlaBertTokenizer.from_pretrained(checkpoint(parser="en_not_here", parser_version="3.8.0"))
+    assert version_of(absent) == "3.8.0"

@@ -113,6 +113,10 @@ def _without_dropout(backbone):
     return {name: 0.0 for name in names if hasattr(defaults, name)}
 
 
+def model_class_of(name, task):
+    return FAMILIES[name].model if task == "headless" else FAMILIES[name].heads[task]
+
+
 def tiny_config(name, backbone=None, **fields):
     family = FAMILIES[name]
     backbone = backbone or family.config.default_backbone
@@ -130,9 +134,7 @@ def tiny_model(name, task="headless", backbone=None, **fields):
 
 def _build(name, task, backbone, **fields):
     torch.manual_seed(0)
-    family = FAMILIES[name]
-    model_class = family.model if task == "headless" else family.heads[task]
-    model = model_class(tiny_config(name, backbone, **fields)).eval()
+    model = model_class_of(name, task)(tiny_config(name, backbone, **fields)).eval()
     # Biases start at zero and norms at one: move everything, so that nothing cancels.
     with torch.no_grad():
         for parameter in model.parameters():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import BertForSequenceClassification, BertForTokenClassification
 
-from tests.qa_helpers import byte_pieces, question, tiny_bert, tiny_writer, unanswerable, word_pieces, write_jsonl
+from tests.qa_helpers import question, tiny_bert, tiny_writer, unanswerable, word_pieces, write_jsonl
 from tests.script_helpers import ROOT, load_main
 
 SAMPLES = ROOT / "hf_localattn" / "resources" / "samples"
@@ -92,11 +92,21 @@ ROWS = {
     "names": SENTENCES,
     "tokens": [{"tokens": row["tokens"]} for row in SENTENCES],
     "hidden": [{"tokens": ["\u200b"], "ner_tags": ["O"]}],
+    "gaps": [{"tokens": [], "ner_tags": []}, SENTENCES[0], {"tokens": ["\u200b"], "ner_tags": ["O"]}, SENTENCES[2]],
     "cars": [{"tokens": ["the"], "ner_tags": ["B-car"]}],
     "letters": [{"context": "the cat", "choices": ["mat", "dog", "red"], "label": letter} for letter in "ABC"],
     "ragged": [{"context": "a", "choices": ["b", "c", "d"][:n], "label": 0} for n in (3, 2)],
     "answered": [question(i) for i in range(6)],
     "mixed": [question(i) if i % 2 else unanswerable(i) for i in range(6)],
+    "asked": [
+        question(
+            number,
+            context="the cat sat on the red mat. the dog sat.",
+            question=f"who sat on the {word}?",
+            answers={"text": [word], "answer_start": [start]},
+        )
+        for number, (word, start) in enumerate([("cat", 4), ("mat", 23), ("dog", 32), ("red", 19)] * 4)
+    ],
     "unanswerable": [unanswerable(i) for i in range(3)],
     "questions": [{k: v for k, v in question(i).items() if k != "answers"} for i in range(2)],
     "unasked": [{k: v for k, v in question(i).items() if k != "question"} for i in range(2)],
@@ -104,7 +114,6 @@ ROWS = {
     "cues": [{name: row[name] for name in ("tokens", "cue")} for row in NEGATED[:3]],
     "out_of_scope": [{**row, "scope": [0] * 6} for row in NEGATED],
     "no_cue": [NEGATED[0], {**NEGATED[1], "cue": [0] * 6}],
-    "marked": [NEGATED[0], {**NEGATED[1], "tokens": ["[CUE]", *NEGATED[1]["tokens"][1:]]}],
     "long": [*NEGATED[:2], negated(1, 20, length=30), {**negated(25, 30, length=30), "id": "late"}],
     "detected": [row for n, cues in enumerate([[], [1], [4], [0, 4], [2], []]) for row in with_cues(n, *cues)],
 }
@@ -130,15 +139,8 @@ def files(tmp_path_factory):
     for name, names in {"classifier": ("cat", "ant", "bee"), "numbers": ("LABEL_0", "LABEL_1", "LABEL_2")}.items():
         save(folder / name, with_labels(BertForSequenceClassification, pieces, names), pieces)
     save(folder / "tagger", with_labels(BertForTokenClassification, pieces, ["B-car", *NAMES[::-1]]), pieces)
-    in_bytes = byte_pieces()
-    in_bytes.model_max_length = 64
-    save(folder / "bytes", with_labels(BertForTokenClassification, in_bytes, NAMES), in_bytes)
-    writers = {"bart": {}, "prophetnet": {}, "endless": {"eos_token_id": 5}, "beginless": {}}
-    for name, fields in writers.items():
-        model = tiny_writer("prophetnet" if name == "prophetnet" else "bart", pieces, **fields)
-        if name == "beginless":
-            model.config.decoder_start_token_id = model.generation_config.decoder_start_token_id = None
-        save(folder / name, model, pieces)
+    for name in ("bart", "prophetnet"):
+        save(folder / name, tiny_writer(name, pieces), pieces)
     shutil.copytree(folder / "bart", folder / "left_bart")
     word_pieces("left").save_pretrained(folder / "left_bart")
     return folder

@@ -17,33 +17,32 @@ SLA = {"family": "sla-bert", "backbone": "tiny", "max_seq_length": 48}
 REVIEWS = str(SAMPLES / "reviews.csv")
 
 
-def parsed(*fields, language="en"):
-    return {**SLA, "local_config": [f"parser={tiny_parser(language)}", *fields]}
-
-
 @pytest.mark.parametrize(
-    ("script", "data", "language", "score"),
+    ("script", "data", "language", "score", "more"),
     [
-        ("glue", "reviews.csv", "en", "accuracy"),
-        ("ner", "names.conll", "en", "f1"),
-        ("ner", "errors.tsv", "en", "f0_5"),
-        ("ner", "errors.xml", "zh", "detection_f1"),
-        ("swag", "endings.csv", "en", "accuracy"),
-        ("qa", "reading/validation.json", "en", "f1"),
+        ("glue", "reviews.csv", "en", "accuracy", {}),
+        ("glue", "mrpc.jsonl", "en", "accuracy", {"task_name": "mrpc"}),
+        ("ner", "names.conll", "en", "f1", {}),
+        ("ner", "errors.tsv", "en", "f0_5", {}),
+        ("ner", "errors.xml", "zh", "detection_f1", {}),
+        ("swag", "endings.csv", "en", "accuracy", {}),
+        ("qa", "reading/validation.json", "en", "f1", {}),
     ],
 )
-def test_every_script_trains_it(script, data, language, score, run, tmp_path):
-    limits = {"max_train_samples": 6, "max_eval_samples": 4}
-    metrics = run(
-        script, str(SAMPLES / data), "train eval", **parsed("syntax_threshold=2", language=language), **limits
-    )
-    assert f"eval_{score}" in metrics
+def test_every_script_trains_it_and_its_folder_goes_on(script, data, language, score, more, run, tmp_path):
+    path, parser = str(SAMPLES / data) if (SAMPLES / data).exists() else data, tiny_parser(language)
+    more = {**more, "max_train_samples": 6, "max_eval_samples": 4}
+    fields = [f"parser={parser}", "syntax_threshold=2", "words=whitespace"]
+    assert f"eval_{score}" in run(script, path, "train eval", **SLA, **more, local_config=fields)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert type(tokenizer) is SlaBertTokenizer
-    assert tokenizer.parser == tiny_parser(language)
+    assert (tokenizer.parser, tokenizer.words) == (parser, "whitespace")
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["syntax_threshold"] == 2
     assert "parser" not in config
+    # no field has to be given again, but for a parser that is a folder
+    again = {"model": str(tmp_path / "out"), "max_seq_length": 48, "local_config": fields[:1]}
+    assert f"eval_{score}" in run(script, path, "eval", "again", **again, **more)
 
 
 @pytest.mark.parametrize("kind", ["window", "none"])
@@ -52,18 +51,9 @@ def test_what_needs_no_parse_needs_no_parser(kind, run, tmp_path):
     assert AutoTokenizer.from_pretrained(tmp_path / "out").parser is None
 
 
-def test_pairs(run):
-    assert "eval_accuracy" in run("glue", "mrpc.jsonl", "train eval", task_name="mrpc", **parsed())
-
-
-def test_a_run_goes_on_from_its_own_checkpoint(run, tmp_path):
-    """The tokenizer comes from the folder: no field has to be given again, but for a parser that is a folder."""
-    run("glue", REVIEWS, "train", "first", **parsed("words=whitespace"))
-    settings = [f"parser={tiny_parser()}"]
-    metrics = run("glue", REVIEWS, "eval", model=str(tmp_path / "first"), local_config=settings)
-    assert "eval_accuracy" in metrics
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "first", parser=tiny_parser())
-    assert tokenizer.words == "whitespace"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return init_checkpoint("sla-bert", "tiny", tmp_path_factory.mktemp("sla") / "sla", parser=tiny_parser())
 
 
 @pytest.mark.parametrize(
@@ -113,8 +103,3 @@ def test_init_says_that_a_parser_is_missing(parser, word, tmp_path, caplog):
     """The folder is written all the same: it may be for another machine."""
     assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), "--config", f"parser={parser}"]) == 0
     assert word in caplog.text
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return init_checkpoint("sla-bert", "tiny", tmp_path_factory.mktemp("sla") / "sla", parser=tiny_parser())

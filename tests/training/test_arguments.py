@@ -1,9 +1,16 @@
+"""Options of the scripts, from the command line and from files, and what early stopping switches on."""
+
 import json
 
 import pytest
 
 from hf_localattn.tasks.question_answering import QuestionAnsweringDataArguments
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
+from hf_localattn.training.arguments import (
+    GenerationTrainingArguments,
+    ModelArguments,
+    TrainingArguments,
+    parse_arguments,
+)
 
 CLASSES = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
 DATA = ["--train_file", "x.json", "--output_dir", "out"]
@@ -13,36 +20,34 @@ MODEL = ["--model_name_or_path", "x"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Give either --model_name_or_path, or --family together with --backbone"),
-        ([*MODEL, "--family", "cool", "--backbone", "y"], "Give either"),
-        (["--family", "cool"], "--family cool needs --backbone"),
-        ([*MODEL, "--backbone", "y"], "--backbone needs --family"),
-        (["--family", "hot", "--backbone", "x"], "no family 'hot'. Choose one of cool, .*baseline"),
-        (["--family", "baseline", "--backbone", "x", "--local_config", "a=1"], "--local_config sets fields"),
-        (["--family", "cool", "--backbone", "x", "--local_config", "mod=l2g"], "no field 'mod'. Did you mean 'mode'"),
-        (["--family", "cool", "--backbone", "x", "--config_name", "y"], "--config_name cannot be used with"),
-        ([*MODEL, "--max_train_samples", "0"], "--max_train_samples must be at least 1"),
-        ([*MODEL, "--dataset_name", "squad"], "either --dataset_name or files"),
-        ([*MODEL, "--lerning_rate", "1"], "Unknown option --lerning_rate. Did you mean --learning"),
-        (["--famly", "cool", "--backbone", "x"], r"Unknown option --famly. Did you mean --family\?"),
-        ([*MODEL, "--early_stopping_patience", "0"], "early_stopping_patience must be at least 1; got 0"),
-        ([*MODEL, "--early_stopping_patience", "2", "--eval_strategy", "no"], "--eval_strategy no contradicts it"),
-        ([*MODEL, "--early_stopping_patience", "2", "--save_strategy", "no"], "--save_strategy no contradicts it"),
-        ([*MODEL, "--lookahead_steps", "0"], "lookahead_steps must be at least 1; got 0"),
-        ([*MODEL, "--lookahead_steps", "5", "--lookahead_alpha", "0"], "above 0 and at most 1; got 0.0"),
-        ([*MODEL, "--lookahead_steps", "5", "--lookahead_alpha", "1.5"], "above 0 and at most 1; got 1.5"),
-        ([*MODEL, "--lookahead_alpha", "0.5"], "--lookahead_alpha needs --lookahead_steps"),
-        ([*MODEL, "--search_trials", "2"], "--search_trials needs --search_space"),
-        ([*MODEL, "--workers", "0"], "workers must be at least 1; got 0"),
+        ("", "Give either --model_name_or_path, or --family"),
+        ("--model_name_or_path x --family cool --backbone y", "Give either"),
+        ("--family cool", "--family cool needs --backbone"),
+        ("--model_name_or_path x --backbone y", "--backbone needs --family"),
+        ("--family hot --backbone x", "no family 'hot'. Choose one of cool, .*baseline"),
+        ("--family baseline --backbone x --local_config a=1", "--local_config sets fields"),
+        ("--family cool --backbone x --local_config mod=l2g", "no field 'mod'. Did you mean 'mode'"),
+        ("--family cool --backbone x --config_name y", "--config_name cannot be used with"),
+        ("--model_name_or_path x --max_train_samples 0", "--max_train_samples must be at least 1"),
+        ("--model_name_or_path x --dataset_name squad", "either --dataset_name or files"),
+        ("--model_name_or_path x --lerning_rate 1", "Unknown option --lerning_rate. Did you mean --learning"),
+        ("--famly cool --backbone x", r"Unknown option --famly. Did you mean --family\?"),
+        ("--model_name_or_path x --early_stopping_patience 0", "early_stopping_patience must be at least 1; got 0"),
+        ("--model_name_or_path x --early_stopping_patience 2 --eval_strategy no", "--eval_strategy no contradicts"),
+        ("--model_name_or_path x --early_stopping_patience 2 --save_strategy no", "--save_strategy no contradicts"),
+        ("--model_name_or_path x --lookahead_steps 5 --lookahead_alpha 0", "at most 1; got 0.0"),
+        ("--model_name_or_path x --lookahead_steps 5 --lookahead_alpha 1.5", "at most 1; got 1.5"),
+        ("--model_name_or_path x --lookahead_alpha 0.5", "--lookahead_alpha needs --lookahead_steps"),
+        ("--model_name_or_path x --search_trials 2", "--search_trials needs --search_space"),
     ],
 )
 def test_arguments_that_do_not_go_together(arguments, message):
     with pytest.raises(ValueError, match=message):
-        parse_arguments(CLASSES, [*arguments, *DATA])
+        parse_arguments(CLASSES, [*arguments.split(), *DATA])
 
 
 def test_there_must_be_data():
-    with pytest.raises(ValueError, match="No data: give --dataset_name, or --train_file"):
+    with pytest.raises(ValueError, match="No data"):
         parse_arguments(CLASSES, [*MODEL, "--output_dir", "out"])
 
 
@@ -52,37 +57,55 @@ def test_fields_of_a_family_come_as_a_list():
     assert (model_args.local_config, model_args.source) == (["mode=l2g", "use_conv=no"], "x")
 
 
-def test_a_file_of_arguments(tmp_path):
-    path = tmp_path / "arguments.json"
-    path.write_text(json.dumps({"model_name_or_path": "x", "train_file": "y.json", "output_dir": "out"}))
-    model_args, data_args, training_args = parse_arguments(CLASSES, [str(path)])
-    assert (model_args.source, data_args.train_file, training_args.output_dir) == ("x", "y.json", "out")
-    path.write_text("{\n")
-    with pytest.raises(ValueError, match="line 2, column 1: invalid JSON"):
-        parse_arguments(CLASSES, [str(path)])
-    with pytest.raises(FileNotFoundError, match="missing"):
-        parse_arguments(CLASSES, ["missing.json"])
+def test_values_of_a_file_have_their_types(tmp_path):
+    given = {"model_name_or_path": "x", "train_file": "y.json", "output_dir": "out", "report_to": "none"}
+    given |= {"learning_rate": "1e-4", "max_steps": 5, "lr_scheduler_type": "linear", "optim": "sgd", "seed": 3}
+    (tmp_path / "options.json").write_text(json.dumps(given))
+    model_args, data_args, args = parse_arguments(CLASSES, [str(tmp_path / "options.json")])
+    assert (model_args.source, data_args.train_file) == ("x", "y.json")
+    assert (args.learning_rate, args.max_steps, args.seed, args.optim) == (1e-4, 5, 3, "sgd")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("[1]", "expected an object"),
+        ("{\n", "line 2, column 1"),
         ('{"lerning_rate": 1}', "Unknown option lerning_rate. Did you mean learning_rate"),
         ('{"learning_rate": "fast"}', "learning_rate is 'fast'"),
         ('{"max_seq_length": 1.5}', "max_seq_length is 1.5"),
         ('{"local_config": "mode=l2g"}', "local_config is 'mode=l2g'"),
+        (None, "missing.json"),
     ],
 )
 def test_a_file_of_other_values(content, message, tmp_path):
-    (tmp_path / "options.json").write_text(content)
-    with pytest.raises(ValueError, match=message):
-        parse_arguments(CLASSES, [str(tmp_path / "options.json")])
+    path = tmp_path / "missing.json" if content is None else tmp_path / "options.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        parse_arguments(CLASSES, [str(path)])
 
 
-def test_values_of_a_file_have_their_types(tmp_path):
-    given = {"model_name_or_path": "x", "train_file": "y.json", "output_dir": "out", "report_to": "none"}
-    given |= {"learning_rate": "1e-4", "max_steps": 5, "lr_scheduler_type": "linear", "optim": "sgd", "seed": 3}
-    (tmp_path / "options.json").write_text(json.dumps(given))
-    args = parse_arguments(CLASSES, [str(tmp_path / "options.json")])[2]
-    assert (args.learning_rate, args.max_steps, args.seed, args.optim) == (1e-4, 5, 3, "sgd")
+@pytest.mark.parametrize("kind", [TrainingArguments, GenerationTrainingArguments])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ("no", "steps", 0.1, False)),
+        ({"early_stopping_patience": 3}, ("epoch", "epoch", 0.1, True)),
+        ({"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 30}, ("steps", "steps", 30, True)),
+        ({"load_best_model_at_end": True, "eval_strategy": "steps"}, ("steps", "steps", 0.05, True)),
+        ({"early_stopping_patience": 1, "eval_strategy": "steps", "eval_steps": 7}, ("steps", "steps", 7, True)),
+        ({"early_stopping_patience": 1, "save_strategy": "best"}, ("epoch", "best", 0.1, True)),
+        (
+            {"early_stopping_patience": 1, "save_strategy": "steps", "save_steps": 40, "eval_steps": 20},
+            ("steps", "steps", 40, True),
+        ),
+    ],
+)
+def test_when_it_is_evaluated_and_saved(kind, options, expected):
+    args = kind(output_dir="out", report_to="none", use_cpu=True, do_eval=True, **options)
+    assert (args.eval_strategy, args.save_strategy, args.save_steps, args.load_best_model_at_end) == expected
+    assert args.save_total_limit == 2
+    if "early_stopping_patience" in options:
+        assert args.restore_callback_states_from_checkpoint
+        assert (args.metric_for_best_model, args.greater_is_better) == (None, None)

@@ -1,104 +1,186 @@
-"""Trainer's loss and order of rows, whichever head and however the batch is put together."""
+"""Trainer's loss, its two learning rates, and Lookahead."""
+
+import copy
 
 import datasets
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, Trainer
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import BertConfig, BertForSequenceClassification
 
+from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
 from hf_localattn.registry import FAMILIES
 from hf_localattn.training.arguments import TrainingArguments
+from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.models.test_generation import tiny_generator
-from tests.models.tiny import CASES, COMMON, ENCODER_HEADS, gradients, tiny_model, token_ids
+from tests.models.tiny import COMMON, ENCODER_HEADS, tiny_model, token_ids
+from tests.qa_helpers import tiny_bert, word_pieces
 
-TASKS = list(ENCODER_HEADS["cool"])
+
+def trainer_of(model, folder, rows=None, **arguments):
+    quiet = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "dataloader_pin_memory": False}
+    return LocalAttentionTrainer(
+        model=model, args=TrainingArguments(str(folder), **quiet, **arguments), train_dataset=rows
+    )
 
 
 def rows_for(task):
     ids = token_ids(8, 6)
+    numbers = list(range(6)) * 2
     labels = {
-        "question-answering": {
-            "start_positions": [i % 6 for i in range(8)],
-            "end_positions": [i % 6 for i in range(8)],
-        },
-        "text-classification": {"labels": [i % 2 for i in range(8)]},
-        "multiple-choice": {"labels": [i % 2 for i in range(8)]},
-    }.get(task, {"labels": ids.tolist()})
-    if task == "token-classification":
-        labels = {"labels": (ids % 2).tolist()}
+        "question-answering": {"start_positions": numbers[:8], "end_positions": numbers[:8]},
+        "text-classification": {"labels": [0, 1] * 4},
+        "multiple-choice": {"labels": [0, 1] * 4},
+        "token-classification": {"labels": (ids % 2).tolist()},
+    }
+    found = labels.get(task, {"labels": ids.tolist()})
     ids = torch.stack([ids, ids.flip(1)], dim=1) if task == "multiple-choice" else ids
-    return datasets.Dataset.from_dict({"input_ids": ids.tolist(), **labels})
+    return datasets.Dataset.from_dict({"input_ids": ids.tolist(), **found})
 
 
-def one_step(trainer_class, model, rows, batch, accumulation, folder):
-    arguments = TrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=batch,
-        gradient_accumulation_steps=accumulation,
-        max_steps=1,
-        max_grad_norm=1e9,
-        optim="sgd",
-        learning_rate=1.0,
-        use_cpu=True,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-        logging_steps=1,
-    )
-    trainer = trainer_class(model=model, args=arguments, train_dataset=rows)
-    trainer.train()
-    (logged,) = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
-    return logged["loss"], logged["grad_norm"]
+def bert(task):
+    torch.manual_seed(0)
+    silent = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return BertForSequenceClassification(BertConfig(**COMMON, **silent))
 
 
-@pytest.mark.parametrize("task", [*TASKS, "bart", "prophetnet"])
-@pytest.mark.parametrize("trainer_class", [Trainer, LocalAttentionTrainer])
-def test_gradient_accumulation_changes_nothing(trainer_class, task, tmp_path):
-    make = (lambda: tiny_model("cool", task)) if task in TASKS else (lambda: tiny_generator(task))
-    whole = one_step(trainer_class, make(), rows_for(task), 8, 1, tmp_path)
-    parts = one_step(trainer_class, make(), rows_for(task), 2, 4, tmp_path)
-    assert parts == pytest.approx(whole, rel=1e-3)
+MAKERS = {**dict.fromkeys(ENCODER_HEADS["cool"], lambda task: tiny_model("cool", task)), "stock": bert}
+MAKERS |= dict.fromkeys(("bart", "prophetnet"), tiny_generator)
 
 
-def test_gradient_accumulation_of_a_stock_class_is_scaled_too(tmp_path):
-    """So that a comparison with `--family baseline` is one."""
-
-    def make():
-        torch.manual_seed(0)
-        silent = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        return BertForSequenceClassification(BertConfig(**COMMON, **silent))
-
-    rows = rows_for("text-classification")
-    whole = one_step(LocalAttentionTrainer, make(), rows, 8, 1, tmp_path)
-    assert one_step(LocalAttentionTrainer, make(), rows, 2, 4, tmp_path) == pytest.approx(whole, rel=1e-3)
-
-
-@pytest.mark.parametrize(("name", "task"), [case for case in CASES if case[1] != "headless"])
-def test_every_trainable_parameter_gets_a_gradient(name, task):
-    """With each of its ablations, and if no token is asked about: torchrun need not look for unused ones."""
-    ids = token_ids(2, 5)
-    for number, fields in enumerate(({}, *FAMILIES[name].ablations)):
-        model = tiny_model(name, task, **fields).train()
-        given = FAMILIES[name].sample_inputs(torch.ones_like(ids)) if model.token_inputs and not number else {}
-        inputs = {key: torch.zeros_like(value) for key, value in given.items()}
-        found = gradients(model, task, input_ids=ids, attention_mask=torch.ones_like(ids), **inputs)
-        assert not [parameter for parameter, gradient in found.items() if gradient is None], fields
-
-
-@pytest.mark.parametrize("backbone", ["bart", "prophetnet"])
-def test_every_trainable_parameter_of_a_generator_gets_a_gradient(backbone):
-    model, ids = tiny_generator(backbone).train(), token_ids(3, 7)
-    model(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids).loss.backward()
-    assert all(parameter.grad is not None for parameter in model.parameters() if parameter.requires_grad)
+@pytest.mark.parametrize("task", MAKERS)
+def test_gradient_accumulation_changes_nothing(task, tmp_path):
+    """Nor for a stock class, so that a comparison with `--family baseline` is one."""
+    found = []
+    for batch, accumulation in ((8, 1), (2, 4)):
+        sizes = {"per_device_train_batch_size": batch, "gradient_accumulation_steps": accumulation}
+        sizes |= {"max_steps": 1, "max_grad_norm": 1e9, "optim": "sgd", "learning_rate": 1.0, "logging_steps": 1}
+        rows = rows_for("text-classification" if task == "stock" else task)
+        trainer = trainer_of(MAKERS[task](task), tmp_path, rows, save_strategy="no", **sizes)
+        trainer.train()
+        (logged,) = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
+        found.append((logged["loss"], logged["grad_norm"]))
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
 def test_torchrun_looks_for_unused_parameters_only_in_models_of_others(tmp_path):
-    bert = BertForSequenceClassification(BertConfig(**COMMON))
     for model, given, expected in (
         (tiny_model("cool", "text-classification"), None, False),
         (tiny_model("cool", "text-classification"), True, True),
-        (bert, None, None),
+        (bert(None), None, None),
     ):
-        args = TrainingArguments(str(tmp_path), use_cpu=True, report_to="none", ddp_find_unused_parameters=given)
-        assert LocalAttentionTrainer(model=model, args=args).args.ddp_find_unused_parameters is expected
+        args = trainer_of(model, tmp_path, ddp_find_unused_parameters=given).args
+        assert args.ddp_find_unused_parameters is expected
+
+
+def ids(parameters):
+    return {id(parameter) for parameter in parameters}
+
+
+def test_what_is_pretrained_is_found():
+    stock = tiny_bert(word_pieces())
+    assert ids(pretrained_parameters(stock)) == ids(stock.bert.parameters())
+    cool = tiny_model("cool", "question-answering")
+    assert ids(pretrained_parameters(cool)) == ids(cool.cool.backbone.parameters())
+    sla = tiny_model("sla-bert", "question-answering")
+    gates = [parameter for name, parameter in sla.named_parameters() if ".gate." in name]
+    assert ids(pretrained_parameters(sla)) == ids(sla.sla_bert.backbone.parameters()) - ids(gates)
+    with pytest.raises(ValueError, match="Linear has no base model"):
+        pretrained_parameters(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("backbone", [*FAMILIES["cool"].config.tested_backbones, "bart", "prophetnet"])
+def test_added_layers_are_not_pretrained(backbone, tmp_path):
+    """`local_attention="deeper"` puts them inside the backbone; ALBERT's are the ones it has, run more often."""
+    fields = {"local_attention": "deeper", "num_extra_layers": 2}, {"local_attention": "none"}
+    if backbone in ("bart", "prophetnet"):
+        model, plain = (tiny_generator(backbone, **own) for own in fields)
+    else:
+        model, plain = (tiny_model("cool", "question-answering", backbone, **own) for own in fields)
+    model.save_pretrained(tmp_path)
+    known = [name for name, _ in plain.backbone_model.named_parameters()]
+    for one in (model, type(model).from_pretrained(tmp_path), copy.deepcopy(model)):
+        of_one, own = ids(pretrained_parameters(one)), dict(one.backbone_model.named_parameters())
+        assert [name for name, parameter in own.items() if id(parameter) in of_one] == known
+        assert (len(own) > len(known)) is (backbone != "albert")
+
+
+@pytest.mark.parametrize("brought", [True, False])
+def test_a_pooler_that_no_checkpoint_brought_is_not_pretrained(brought, tmp_path):
+    """However the model came about: from the backbone, from a folder of `init`, or after training was interrupted."""
+    tiny_model("sla-bert", local_attention="none").backbone_model.save_pretrained(tmp_path / "bert")
+    if not brought:
+        weights = load_file(tmp_path / "bert" / "model.safetensors")
+        kept = {name: value for name, value in weights.items() if not name.startswith("pooler.")}
+        save_file(kept, tmp_path / "bert" / "model.safetensors", metadata={"format": "pt"})
+    model = SlaBertForSequenceClassification.from_backbone(tmp_path / "bert")
+    headless = SlaBertModel.from_backbone(tmp_path / "bert")
+    headless.save_pretrained(tmp_path / "init")
+    model.save_pretrained(tmp_path / "trained")
+    load = SlaBertForSequenceClassification.from_pretrained
+    for one in (model, headless, load(tmp_path / "init"), load(tmp_path / "trained"), copy.deepcopy(model)):
+        pooler = ids(one.backbone_model.pooler.parameters())
+        assert pooler & ids(pretrained_parameters(one)) == (pooler if brought else set())
+
+
+def test_a_pooler_that_a_head_has_to_add_is_not_pretrained(tmp_path):
+    """A model for questions has none; loaded for whole texts it gets a new one."""
+    tiny_model("sla-bert", "question-answering").save_pretrained(tmp_path)
+    model = SlaBertForSequenceClassification.from_pretrained(tmp_path)
+    assert ids(model.backbone_model.pooler.parameters()).isdisjoint(ids(pretrained_parameters(model)))
+    assert model.config.pooler_begins_afresh
+
+
+RATES = {"learning_rate": 1e-5, "weight_decay": 0.1}
+
+
+@pytest.mark.parametrize("name", ["stock", "deeper"])
+def test_every_parameter_has_its_rate_and_its_decay(name, tmp_path):
+    stock = name == "stock"
+    deeper = {"local_attention": "deeper", "num_extra_layers": 1}
+    model = tiny_bert(word_pieces()) if stock else tiny_model("cool", "question-answering", **deeper)
+    optimizer = trainer_of(model, tmp_path, **RATES, local_learning_rate=1e-3).create_optimizer()
+    found = {id(p): (group["lr"], group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
+    for name, parameter in model.named_parameters():
+        is_new = name.startswith(("qa_outputs", "cool.backbone.encoder.layer.2."))
+        decay = 0.0 if "bias" in name or "LayerNorm" in name else 0.1
+        assert found[id(parameter)] == (1e-3 if is_new else 1e-5, decay), name
+
+
+def test_without_a_local_rate_the_groups_are_trainers(tmp_path):
+    groups = trainer_of(tiny_bert(word_pieces()), tmp_path, **RATES).create_optimizer().param_groups
+    assert [group["lr"] for group in groups] == [1e-5] * 2
+
+
+@pytest.mark.parametrize(("part", "message"), [("bert", "in its backbone"), ("qa_outputs", "outside its backbone")])
+def test_a_frozen_half_needs_no_rate_of_its_own(tmp_path, part, message):
+    model = tiny_bert(word_pieces())
+    getattr(model, part).requires_grad_(False)
+    with pytest.raises(ValueError, match=f"no trainable parameter {message}"):
+        trainer_of(model, tmp_path, local_learning_rate=1e-3).create_optimizer()
+
+
+def test_other_settings_of_a_group_are_kept():
+    backbone, head = nn.Linear(2, 2), torch.nn.Parameter(torch.ones(1))
+    every = [{"params": [*backbone.parameters(), head], "lr": 1.0, "x": 7}]
+    groups = split_parameter_groups(every, backbone.parameters(), 2.0)
+    assert [(len(g["params"]), g["lr"], g["x"]) for g in groups] == [(2, 1.0, 7), (1, 2.0, 7)]
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.8])
+def test_slow_weights_follow_every_few_steps(alpha):
+    pytest.importorskip("pytorch_optimizer", reason="the extra `lookahead`")
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimizer = with_lookahead(torch.optim.SGD([weight], lr=0.1), 3, alpha)
+    slow = fast = weight.detach().clone()
+    for step in range(1, 8):
+        optimizer.zero_grad()
+        (weight**2).sum().backward()
+        optimizer.step()
+        fast = fast - 0.1 * 2 * fast
+        if step % 3 == 0:
+            slow = fast = slow + alpha * (fast - slow)
+        torch.testing.assert_close(weight.detach(), fast, rtol=1e-12, atol=0)
