@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from transformers import AutoConfig, pipeline
 
@@ -73,6 +74,8 @@ def test_a_journey(name, run, tmp_path):
     found = scores_of(metrics, "eval_")
     assert set(found) == set(scores.split())
     assert scores_of(metrics, "predict_") == found  # the same rows
+    if "combined_score" in found:
+        assert found["combined_score"] == np.mean([found[name] for name in scores.split()[1:-1]])
     written = json.loads((out / "all_results.json").read_text())
     assert {key: written[key] for key in metrics} == metrics
     assert (out / (file[0] if file else FILES.get(script, "predict_results.txt"))).is_file()
@@ -153,7 +156,8 @@ def test_it_learns(name, run, tmp_path):
 )
 def test_the_saved_folder_gives_the_predictions_of_rows_without_labels(script, data, test, options, run, tmp_path):
     metrics = run(script, data, test_file=test, **options)
-    assert set(scores_of(metrics, "predict_")) <= {"gen_len", "num_beams", *CUES.split()}
+    of_cues = {f"cue_{name}" for name in PRF} if options is DETECT else set()
+    assert set(scores_of(metrics, "predict_")) - {"gen_len", "num_beams"} == of_cues
     task = {name: value for name, value in options.items() if name in ("task_name", "detect_cues")}
     run(script, None, "predict", "again", model=str(tmp_path / "out"), test_file=test, **task)
     name = "predictions.jsonl" if options in (OA, DETECT) else FILES.get(script, "predict_results.txt")
@@ -249,10 +253,13 @@ def test_what_is_said(script, word, options, run, caplog):
     assert word in caplog.text
 
 
+CUT = {"max_seq_length": 4, "label_names_file": "labels.json"}
+
+
 @pytest.mark.parametrize(
     ("data", "test", "options", "expected"),
     [
-        ("names.jsonl", "tokens.jsonl", {"max_seq_length": 4}, [6, 3, 3]),  # some words are cut off
+        ("names.jsonl", "tokens.jsonl", CUT, [6, 3, 3]),  # some words are cut off
         ("gaps.jsonl", "gaps.jsonl", {"per_device_train_batch_size": 1}, [0, 6, 1, 3]),  # no words, no visible word
         ("cged.xml", "bare.xml", {}, [9, 5]),  # characters, of which blanks have no token
     ],
