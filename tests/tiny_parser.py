@@ -126,3 +126,10 @@ def install_pipeline(folder: Path, name: str, pipeline: str, *, version: str = "
     code = f"import spacy\n\n\ndef load(**settings):\n    return spacy.load({pipeline!r}, **settings)\n"
     declared = f"[spacy_models]\n{name} = {name}\n"
     install_distribution(folder, name, code, version=version, entry_points=declared)
+
+
+def record_parses(monkeypatch, pipeline) -> list[list]:
+    """Return a list that gets the texts of each call of a pipeline's `pipe`."""
+    calls, pipe = [], pipeline.pipe
+    monkeypatch.setattr(pipeline, "pipe", lambda texts: pipe(calls.append([*texts]) or calls[-1]))
+    return calls

@@ -34,9 +34,10 @@ def parse_xml(text: str, name: str | Path, doctype: str = "", has_root: bool = T
         line = text.count("\n", 0, place) + 1
         raise ValueError(f"{name}, line {line}: the DOCTYPE is not one of this corpus: remove it.")
     text = re.sub(r"\A\s*<\?xml\b.*?\?>", line_breaks, text, flags=re.DOTALL)
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+    options = {"resolve_entities": False, "no_network": True, "remove_comments": True, "remove_pis": True}
     try:
-        return etree.fromstring(text if has_root else f"<_>{text}</_>", parser)
+        text = text if has_root else f"<_>{text}</_>"
+        return etree.fromstring(text.encode(), etree.XMLParser(encoding="utf-8", **options))
     except etree.XMLSyntaxError as error:
         raise ValueError(
             f"{name}, line {error.lineno}: malformed XML: {error.msg}; close every element, and write &amp; and &lt;"

@@ -3,6 +3,7 @@
 import copy
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
@@ -24,14 +25,14 @@ SETTINGS = {
         "random_query": st.booleans(),
     },
 }
+tokenizers = pytest.mark.parametrize("tokenizer_class", SETTINGS, ids=lambda one: one.__name__)
 PIECES = (
-    *(*MARKERS, "[CUE", "]", "not", "do n't", "un", " ", "\n", "\t", "\u3000", "\xa0", "\u200b", "\0"),
-    *("é", "e\u0301", "ﬁ", "中", "😀"),
+    *MARKERS,
+    *("[CUE", "]", "not", "do n't", "un", " ", "\n", "\t", "\u3000", "\xa0", "\u200b", "\0", "é", "ﬁ", "中"),
 )
-words = st.one_of(st.sampled_from([*PIECES, *TEXTS]), st.text(max_size=5))
-texts = st.one_of(
-    st.lists(words, max_size=6).map("".join), st.lists(words, max_size=6).map(" ".join), st.text(max_size=12)
-)
+words = st.sampled_from([*PIECES, "e\u0301", "😀", *TEXTS]) | st.text(max_size=5)
+listed = st.lists(words, max_size=6)
+texts = listed.map("".join) | listed.map(" ".join) | st.text(max_size=12)
 CALL = {
     "add_special_tokens": st.booleans(),
     "padding": st.sampled_from([True, False, "max_length"]),
@@ -44,9 +45,6 @@ CALL = {
     "pad_to_multiple_of": st.sampled_from([None, 4]),
     "padding_side": st.sampled_from(["left", "right"]),
 }
-options = st.lists(st.sampled_from(sorted(CALL)), max_size=4, unique=True).flatmap(
-    lambda names: st.fixed_dictionaries({name: CALL[name] for name in names})
-)
 
 
 @pytest.fixture(scope="module")
@@ -56,24 +54,19 @@ def backbone():
 
 def check_rows(encoded, own_inputs):
     """All inputs of a row are as long as its tokens, and ours are of those values that they can have."""
+    most = {"query_mask": 1, "word_index": 9_999}
     rows = encoded["input_ids"]
-    rows = rows.tolist() if hasattr(rows, "tolist") else rows
-    single = not rows or isinstance(rows[0], int)
-    for name in own_inputs:
-        if name not in encoded:
-            continue
-        values = encoded[name]
-        values = values.tolist() if hasattr(values, "tolist") else values
-        for ids, own in zip([rows] if single else rows, [values] if single else values, strict=True):
+    single = not len(rows) or np.ndim(rows[0]) == 0
+    for name in {*own_inputs} & {*encoded}:
+        for ids, own in zip(*(([both] if single else both) for both in (rows, encoded[name])), strict=True):
             assert len(ids) == len(own)
-            possible = {"query_mask": range(2), "dep_heads": range(-1, len(ids)), "word_index": range(-1, 10_000)}[
-                name
-            ]
-            assert all(value in possible for value in own)
+            least = 0 if name == "query_mask" else -1
+            assert all(least <= value <= most.get(name, len(ids) - 1) for value in own)
 
 
-def heads_of(draw, words):
-    return draw(or_wrong(st.lists(st.integers(0, max(len(words) - 1, 0)), min_size=len(words), max_size=len(words))))
+def heads_of(words):
+    own = st.integers(0, max(len(words) - 1, 0))
+    return or_wrong(st.lists(own, min_size=len(words), max_size=len(words)))
 
 
 @st.composite
@@ -81,26 +74,19 @@ def calls(draw, tokenizer_class):
     """The arguments of a call: a text, a pair or a batch of them, split into words or not, now and then anything."""
     split, batched, paired = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
     number = draw(st.integers(0, 3)) if batched else 1
-
-    def one():
-        return draw(st.lists(words, max_size=6) if split else texts)
-
-    first, second = [one() for _ in range(number)], [one() for _ in range(number)] if paired else None
-    given = draw(options)
+    names = draw(st.lists(st.sampled_from(sorted(CALL)), max_size=4, unique=True))
+    given = {name: draw(CALL[name]) for name in names} | {"is_split_into_words": split}
+    both = [[draw(listed if split else texts) for _ in range(number)] for _ in range(1 + paired)]
     if split and tokenizer_class is SlaBertTokenizer and draw(st.booleans()):
-        heads = [heads_of(draw, own) for own in first]
-        given["heads"] = heads if batched else heads[0]
-        if paired:
-            heads = [heads_of(draw, own) for own in second]
-            given["heads_pair"] = heads if batched else heads[0]
-    if not batched:
-        first, second = first[0], second[0] if paired else None
-    first, second = (draw(often(*[st.just(one)] * 14, anything)) for one in (first, second))
-    return first, second, {**given, "is_split_into_words": split}
+        for name, side in zip(("heads", "heads_pair"), both, strict=False):
+            heads = [draw(heads_of(own)) for own in side]
+            given[name] = heads if batched else heads[0]
+    sides = [side if batched else side[0] for side in both] + [None] * (not paired)
+    return *(draw(often(*[st.just(side)] * 14, anything)) for side in sides), given
 
 
 @sizes
-@pytest.mark.parametrize("tokenizer_class", SETTINGS, ids=lambda one: one.__name__)
+@tokenizers
 def test_settings(tokenizer_class, backbone, examples):
     def holds(given):
         tokenizer = outcome(
@@ -112,46 +98,37 @@ def test_settings(tokenizer_class, backbone, examples):
             assert {name: getattr(tokenizer, name) for name in given} == given
 
     own = {name: or_wrong(right) for name, right in SETTINGS[tokenizer_class].items()}
-    names = st.dictionaries(st.sampled_from(["words", "cue_marker", "own_inputs", "x"]), anything, max_size=1)
-    given = st.tuples(st.fixed_dictionaries({}, optional=own), often(st.just({}), st.just({}), names))
-    check(holds, given.map(lambda both: {**both[1], **both[0]}), examples)
+    others = dict.fromkeys(("own_inputs", "x"), anything)
+    check(holds, st.fixed_dictionaries({}, optional=own) | st.fixed_dictionaries({}, optional=own | others), examples)
 
 
 @sizes
-@pytest.mark.parametrize("tokenizer_class", SETTINGS, ids=lambda one: one.__name__)
+@tokenizers
 def test_calls(tokenizer_class, backbone, examples):
     made = {}
 
     def holds(given):
         settings, (text, pair, options) = given
         key = tuple(sorted(settings.items(), key=str))
-        if key not in made:
-            made[key] = tokenizer_class.from_backbone(backbone, **settings)
-        tokenizer = made[key]
-        encoded = outcome(lambda: tokenizer(text, pair, **options), *PLACES)
+        tokenizer = made[key] = made.get(key) or tokenizer_class.from_backbone(backbone, **settings)
+        encoded = outcome(lambda: tokenizer(text, pair, **options), "`", "text", "Word", "row")
         if encoded is not None:
             check_rows(encoded, tokenizer_class.OWN_INPUTS)
 
-    settings = st.fixed_dictionaries(SETTINGS[tokenizer_class])
-    check(holds, st.tuples(settings, calls(tokenizer_class)), examples)
-
-
-PLACES = ("`", "text", "Word", "row")
+    check(holds, st.tuples(st.fixed_dictionaries(SETTINGS[tokenizer_class]), calls(tokenizer_class)), examples)
 
 
 @sizes
 def test_cues_are_marked(examples):
     def holds(given):
-        tokens, cue, kind = given
+        (tokens, cue), kind = given
         marked = outcome(lambda: mark_cues(tokens, cue, kind), "`cue`", "`cue_type`")
         if marked is not None:
             assert len(marked) == len(tokens) + sum(cue)
 
-    rows = st.lists(words, max_size=5).flatmap(
-        lambda tokens: st.tuples(
-            st.just(tokens),
-            or_wrong(st.lists(st.integers(0, 1), min_size=len(tokens), max_size=len(tokens))),
-            or_wrong(st.sampled_from([None, "affix", "single", "multi"])),
-        )
-    )
-    check(holds, rows, examples)
+    def with_cue(tokens):
+        cues = st.lists(st.integers(0, 1), min_size=len(tokens), max_size=len(tokens))
+        return st.tuples(st.just(tokens), or_wrong(cues))
+
+    kinds = or_wrong(st.sampled_from([None, "affix", "single", "multi"]))
+    check(holds, st.tuples(listed.flatmap(with_cue), kinds), examples)

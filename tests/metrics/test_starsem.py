@@ -1,17 +1,9 @@
-"""The measures of *SEM 2012, also beside the program of the shared task, and means over negations."""
-
-import os
-import random
-import re
-import subprocess
+"""The measures of *SEM 2012, as the program of the shared task prints them, and means over negations."""
 
 import pytest
 
-from hf_localattn.data.negation import group_sentences, load_negation
-from hf_localattn.data.negation_corpora import format_starsem
 from hf_localattn.metrics import load_metric
-from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, MEASURES, STARSEM_SCORES, starsem
-from hf_localattn.resources import FOLDER
+from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, MEASURES, STARSEM_SCORES
 
 LEFT = "He/PRP never/RB left/VBD Mr./NNP Li/NNP ,/, unhappy/JJ and/CC careless/JJ ./."
 NEITHER = "Neither/CC he/PRP nor/CC I/PRP (/-LRB- ever/RB )/-RRB- left/VBD"
@@ -130,94 +122,3 @@ def test_what_is_no_negation(change):
         side = next(name for name in given if given[name] is sides["references"])
         with pytest.raises(ValueError, match=f"{side}, sentence 2.*cue.* 2 texts"):
             load_metric("starsem").compute(**given, pos=[["A", "B"]] * 2)
-
-
-PREFIX = "HF_LOCALATTN_STARSEM_"
-ROWS = {
-    "Cues": "cues",
-    "Scopes(cue match)": "scopes_cue_match",
-    "Scopes(no cue match)": "scopes_no_cue_match",
-    "Scope tokens(no cue match)": "scope_tokens",
-    "Cues B": "cues_b",
-    "Scopes B (cue match)": "scopes_cue_match_b",
-    "Scopes B (no cue match)": "scopes_no_cue_match_b",
-}
-
-
-def spoil(sentence, rng, rate):
-    """Drop, add, split, join and change negations of a sentence at random."""
-    first, tokens = sentence[0], sentence[0]["tokens"]
-    spots, names = range(len(tokens)), ("cue_text", "scope_text")
-    negations = [{name: list(row[name]) for name in names} for row in sentence if any(row["cue_text"])]
-    marks = [place for place in spots if not re.search(r"\w", first["pos"][place])]
-
-    def toggle(texts, places):
-        for place in places:
-            word = tokens[place]
-            cut = rng.randrange(1, len(word) + 1)
-            # the whole word, mostly, or one of its ends
-            texts[place] = "" if texts[place] else rng.choice([word, word, word, word[:cut], word[-cut:]])
-
-    def split(own):
-        negations.append({name: list(texts) for name, texts in own.items()})
-        toggle(own["cue_text"], rng.choices(spots, k=1))
-
-    changes = [
-        lambda own: negations.remove(own),
-        lambda own: negations.append({"cue_text": [""] * len(tokens), "scope_text": list(own["scope_text"])}),
-        lambda own: toggle(own["cue_text"], rng.choices(spots, k=1)),
-        lambda own: toggle(own["scope_text"], rng.choices(spots, k=rng.randrange(1, 4))),
-        lambda own: own.update(scope_text=[""] * len(tokens)),
-        lambda own: own.update(scope_text=[text.rstrip(".") or text for text in own["scope_text"]]),
-        lambda own: toggle(own["scope_text"], marks),
-        split,
-        lambda own: rng.shuffle(negations),
-    ]
-    for own in list(negations):
-        for change in changes:
-            if rng.random() < rate / 3 and own in negations:
-                change(own)
-    kept = [{**first, **own} for own in negations if any(own["cue_text"])]
-    return kept or [{**first, "cue_text": [""] * len(tokens)}]
-
-
-def printed_scores(script, folder, *sides):
-    """Return the scores that the program prints for annotated and predicted sentences."""
-    paths = [folder / "gold.txt", folder / "predicted.txt"]
-    for path, sentences in zip(paths, sides, strict=True):
-        path.write_bytes(format_starsem(sentences).encode())
-    command = ["perl", script, "-g", str(paths[0]), "-s", str(paths[1])]
-    output = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    scores = {}
-    for label, name in ROWS.items():
-        cells = re.search(rf"^{re.escape(label)}:(.*)$", output, re.MULTILINE)
-        assert cells, f"the program prints no {label!r}: version 2.2 does"
-        for score, value in zip(("precision", "recall", "f1"), cells[1].split("|")[-3:], strict=True):
-            scores[f"starsem_{name}_{score}"] = round(float(value) / 100, 4)
-    for kind in ("", "negation "):
-        name = f"starsem_correct_{kind}sentences".replace(" ", "_")
-        scores[name] = round(float(re.search(rf"% correct {kind}sentences: ([\d.]+)", output)[1]) / 100, 4)
-    return scores
-
-
-@pytest.mark.corpus(reason="needs a program that is not ours to pass on")
-def test_all_measures_equal_those_of_the_program(tmp_path):
-    script = os.environ.get(PREFIX + "SCRIPT")
-    if not script:
-        pytest.skip(f"{PREFIX}SCRIPT does not say where the program is")
-    corpora = os.environ.get(PREFIX + "CORPORA") or str(FOLDER / "samples" / "negation" / "starsem.txt")
-    for path in corpora.split(os.pathsep):
-        sentences = group_sentences(load_negation(path, all_sentences=True))
-        for trial in range(25):
-            rng = random.Random(trial)
-            gold = [spoil(own, rng, 0.3 * (trial % 3)) for own in sentences]
-            predicted = [spoil(own, rng, rng.choice([0.02, 0.1, 0.5, 1])) for own in gold]
-            found, true = (
-                [[row for row in own if any(row["cue_text"])] for own in side] for side in (predicted, gold)
-            )
-            if not any(true):
-                continue
-            scores = starsem(found, true, [own[0]["pos"] for own in gold])
-            printed = printed_scores(script, tmp_path, gold, predicted)
-            for name in STARSEM_SCORES:
-                assert scores[name] == printed[name], f"{path}, trial {trial}, {name}"

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections import UserList
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks.negation import add_cue_marker
 from tests.fresh_process import run_fresh
 from tests.models.tiny import one_or_every_family
-from tests.tiny_parser import install_pipeline, tiny_parser
+from tests.tiny_parser import install_pipeline, record_parses, tiny_parser
 
 PARSER = "en_tiny_for_pipelines"
 TEXT, TOKEN, ANSWERS, NEGATION = "text-classification", "token-classification", "question-answering", "negation"
@@ -122,18 +123,9 @@ def built(folders):
 
 @pytest.fixture
 def parsed(site, monkeypatch):
-    """Number of texts in each call of the parser, with an empty cache."""
-    nlp = sla_parser.load_pipeline(PARSER, named_by_checkpoint=True)
-    pipe, calls = nlp.pipe, []
-
-    def counted(documents):
-        documents = list(documents)
-        calls.append(len(documents))
-        return pipe(documents)
-
-    monkeypatch.setattr(nlp, "pipe", counted)
+    """The texts of each call of the parser, with an empty cache."""
     sla_parser._cache.clear()
-    return calls
+    return record_parses(monkeypatch, sla_parser.load_pipeline(PARSER, named_by_checkpoint=True))
 
 
 SPLIT = {"is_split_into_words": True}
@@ -150,15 +142,8 @@ INPUTS = {
 SIDED = [(side, name) for side in ("right", "left") for name in INPUTS if side == "right" or name != "words"]
 
 
-class Rows(torch.utils.data.Dataset):
-    def __init__(self, rows):
-        self.rows = rows
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, number):
-        return self.rows[number]
+class Rows(UserList, torch.utils.data.Dataset):
+    """Rows that are no list."""
 
 
 @pytest.mark.parametrize(("side", "name"), SIDED)

@@ -133,44 +133,23 @@ def test_empty_words_are_not_cues():
 
 
 @every_kind
-@every_mode
-@pytest.mark.parametrize("split", [False, True])
-def test_a_batch_is_its_rows(kind, mode, split):
-    pairs = [(KNOW, "So."), ("So.", KNOW), ("Why?", "So.")]
-    pairs = [(first.split(), second.split()) for first, second in pairs] if split else pairs
-    tokenizer, options = oa(kind, mode), {"is_split_into_words": split, "return_offsets_mapping": True}
-    for call in ((pairs,), map(list, zip(*pairs, strict=True))):
-        batch = tokenizer(*call, **options)
-        for row, pair in enumerate(pairs):
-            alone = tokenizer(*pair, **options)
-            assert {key: values[row] for key, values in batch.items()} == dict(alone)
-            assert batch.word_ids(row) == alone.word_ids()
-
-
-@every_kind
-@every_mode
-def test_markers_are_special_tokens(kind, mode):
-    backbone, tokenizer = backbone_of(kind), oa(kind, mode)
+def test_markers_are_special_tokens(kind):
+    backbone, tokenizer = backbone_of(kind), oa(kind)
     ids = tokenizer.convert_tokens_to_ids(list(MARKERS))
     assert sorted(ids) == list(range(len(backbone), len(tokenizer)))
     assert tokenizer.all_special_tokens == [*backbone.all_special_tokens, *MARKERS]
     assert len(wrap("oa-xlnet", tokenizer)) == len(tokenizer)
-    encoded = oa(kind, "typed")(" ".join(f"{marker} a" for marker in TYPED_MARKERS.values()))["input_ids"]
-    assert [token for token in encoded if token in ids] == ids[1:]
-    assert tokenizer.decode(encoded, skip_special_tokens=True).split() == ["a"] * 3
+    assert tokenizer.decode(tokenizer("[CUE] a")["input_ids"], skip_special_tokens=True).split() == ["a"]
 
 
 @every_kind
-@every_mode
-def test_a_random_query_is_of_as_many_other_words(kind, mode):
+def test_a_random_query_is_of_as_many_other_words(kind):
     text = "Mira does [CUE] not bake bread [CUE] nor cakes in the town"
-    tokenizer, given = oa(kind, mode, random_query=True), oa(kind, mode)(text)
+    tokenizer, usual = oa(kind, random_query=True), oa(kind)(text)
     drawn = tokenizer(text)
-    query, others = (
-        {word for word, is_query in zip(one.word_ids(), one["query_mask"], strict=True) if is_query}
-        for one in (given, drawn)
-    )
-    assert drawn["input_ids"] == given["input_ids"]
+    of_each = [zip(one.word_ids(), one["query_mask"], strict=True) for one in (usual, drawn)]
+    query, others = ({word for word, is_query in tokens if is_query} for tokens in of_each)
+    assert drawn["input_ids"] == usual["input_ids"]
     assert (len(query), len(others), query & others) == (2, 2, set())
     chosen = {token for token, is_query in zip(drawn.tokens(), drawn["query_mask"], strict=True) if is_query}
     assert not chosen & {*tokenizer.all_special_tokens}
@@ -197,10 +176,9 @@ WINDOWS = {"max_length": 50, "stride": 5, "return_overflowing_tokens": True, "pa
 )
 def test_which_text_of_a_pair_is_the_query(kind, setting, truncation, segment):
     tokenizer, long = oa(kind, query_segment=setting), "The cat did not see the red house . " * 8
-    for call in (("Who did not see?", "The cat."), ("The cat.", "Who?"), (["who"], ["a", "cat"])):
-        encoded = tokenizer(*call, truncation=truncation, max_length=40, is_split_into_words=isinstance(call[0], list))
+    for pair in (("Who did not see?", "The cat."), (["who"], ["a", "cat"])):
+        encoded = tokenizer(*pair, truncation=truncation, max_length=40, is_split_into_words=isinstance(pair[0], list))
         assert encoded["query_mask"] == segment_mask(encoded, segment)
-        assert sum(encoded["query_mask"]) > 0
     assert not any(tokenizer("Who did not see?")["query_mask"]), "a single text without markers"
     if truncation in ("only_first", "only_second"):  # as stock run_qa.py calls it, for either padding side
         texts = ["Who did not see it?", long] if truncation == "only_second" else [long, "Who did not see it?"]

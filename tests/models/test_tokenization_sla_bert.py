@@ -1,5 +1,7 @@
 """What `SlaBertTokenizer` says of each token: its word, and the first token of the word's head."""
 
+from collections import Counter
+
 import pytest
 import torch
 
@@ -8,7 +10,7 @@ from hf_localattn.models.sla_masks import without_open_keys
 from tests.models.test_sla_masks import syntax_mask
 from tests.models.test_tokenizers import CAT, DOG, TOWN, rows, wrap
 from tests.reference import sla as reference
-from tests.tiny_parser import SENTENCES, tiny_parser
+from tests.tiny_parser import SENTENCES, record_parses, tiny_parser
 
 KEYS = ("word_index", "dep_heads")
 SPLIT = {"is_split_into_words": True}
@@ -30,16 +32,7 @@ def _nothing_parsed():
 
 @pytest.fixture
 def parsed(monkeypatch):
-    """Record the texts that the tiny pipeline parses, one list per call of `pipe`."""
-    pipeline, calls = sla_parser.load_pipeline(tiny_parser()), []
-    pipe = pipeline.pipe
-
-    def counting(texts):
-        calls.append(list(texts))
-        return pipe(calls[-1])
-
-    monkeypatch.setattr(pipeline, "pipe", counting)
-    return calls
+    return record_parses(monkeypatch, sla_parser.load_pipeline(tiny_parser()))
 
 
 def tree(encoded, *texts):
@@ -125,6 +118,7 @@ def test_special_tokens_in_the_text_are_words_and_words_under_one_token_become_o
     assert encoded["word_index"][encoded["input_ids"].index(tokenizer.mask_token_id)] == 1
     tokenizer.add_tokens(["cannot"])
     text = "I cannot find my keys."
+    assert {*tokenizer(text)["word_index"]} == {*range(-1, 6)}
     assert tree(tokenizer(text), text) == "I>find cannot>find find>find my>keys keys>find .>find"
 
 
@@ -189,14 +183,9 @@ def test_parses_what_is_new_in_one_go_and_nothing_for_ids_alone(tokenizer, parse
         assert [len(one) for one in parsed] == ([texts] if texts else [])
 
 
-def shape(words, heads):
-    """The depth and the number of children of each word, sorted."""
-    parent = {words.index(word): heads[words.index(word)] for word in words if word >= 0}
-
-    def depth(place):
-        return 0 if parent[place] == place else 1 + depth(parent[place])
-
-    return sorted((depth(place), list(parent.values()).count(place)) for place in parent)
+def children(words, heads):
+    """Sorted numbers of children of all words that have any."""
+    return sorted(Counter(heads[words.index(word)] for word in {*words} - {-1}).values())
 
 
 def test_shuffled_trees_keep_their_shape_and_come_from_the_text(tokenizer):
@@ -205,7 +194,8 @@ def test_shuffled_trees_keep_their_shape_and_come_from_the_text(tokenizer):
     parsed, drawn = (tuple(one(text)[key] for key in KEYS) for one in (tokenizer, shuffling))
     assert drawn != parsed
     assert shuffling([CAT, text])["dep_heads"][1] == drawn[1], "the same in each batch"
-    assert shape(*drawn) == shape(*parsed)
+    assert reference.is_structure(*drawn)
+    assert children(*drawn) == children(*parsed)
     heads = {**SPLIT, "heads": [1, 1]}
     assert shuffling(["a", "dog"], **heads)["dep_heads"] == tokenizer(["a", "dog"], **heads)["dep_heads"]
 
