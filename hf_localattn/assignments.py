@@ -32,44 +32,30 @@ def format_assignments(values: Mapping[str, Any]) -> list[str]:
 def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:
     """Parse `field=value` strings into fields of a family's configuration and settings of its tokenizer.
 
-    Args:
-        family: name of the family.
-        assignments: strings whose values are YAML (`2`, `true`, `[3, 4]`, `null`).
-
     Raises:
         ValueError: a string has no "=", or the family has no such field. The message names the most similar one.
     """
-    config_fields = {}
+    fields = {}
     for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not equals or not name.strip() or not value.strip():
+        name, _, value = map(str.strip, assignment.partition("="))
+        if not name or not value:
             raise ValueError(f"{assignment!r} is not of the form field=value, such as num_local_layers=2.")
-        config_fields[name.strip()] = read_value(value, assignment)
-    get_family(family).split_fields(config_fields)
-    return config_fields
+        fields[name] = read_value(value, assignment)
+    get_family(family).split_fields(fields)
+    return fields
 
 
 def parse_tokenizer_settings(model_type: str, assignments: Sequence[str]) -> dict[str, Any]:
-    """Parse `setting=value` strings into settings for the tokenizer of a checkpoint.
-
-    Args:
-        model_type: model type of the checkpoint.
-        assignments: strings whose values are YAML.
+    """Parse `setting=value` strings into settings for the tokenizer of a checkpoint of a model type.
 
     Raises:
         ValueError: a string has no "=", or the tokenizer has no such setting.
     """
-    if not assignments:
-        return {}
-    family = FAMILIES.get(model_type)
-    if family is None or family.tokenizer is None:
-        raise ValueError(
-            f"{assignments[0]!r} cannot be set: the tokenizer of a {model_type!r} checkpoint has no settings."
-        )
-    fields, settings = family.split_fields(parse_config_fields(model_type, assignments))
-    if fields:
-        raise ValueError(
-            f"`{next(iter(fields))}` is a field of the model, which is fixed in a checkpoint. The tokenizer has the"
-            f" settings {', '.join(family.tokenizer_settings)}."
-        )
-    return settings
+    known = FAMILIES[model_type].tokenizer_settings if model_type in FAMILIES else ()
+    for assignment in assignments:
+        if assignment.partition("=")[0].strip() not in known:
+            raise ValueError(
+                f"{assignment!r} cannot be set: the fields of a checkpoint are fixed, and the tokenizer of this"
+                f" {model_type!r} checkpoint has {', '.join(known) or 'no'} settings."
+            )
+    return parse_config_fields(model_type, assignments) if assignments else {}

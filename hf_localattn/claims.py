@@ -13,10 +13,6 @@ LOCK = ".hf-localattn.lock"
 """Name of the lock file in a folder. A killed process leaves the file, but not the lock."""
 
 
-class InUse(ValueError):
-    """A folder is locked by another process."""
-
-
 @contextmanager
 def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Lock a folder for this process. The process may lock the same folder again in nested blocks.
@@ -25,12 +21,9 @@ def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
         folder: the folder, created if it does not exist. A new folder that is empty at the end is removed.
 
     Raises:
-        InUse: another process has locked the folder.
-        ValueError: `folder` is a file.
+        ValueError: another process has locked the folder, or it is a file.
     """
     path = Path(folder).resolve()
-    if (path / LOCK).is_symlink():  # its target would be overwritten
-        raise ValueError(f"{path / LOCK} is a link: remove it.")
     lock = FileLock(path / LOCK, blocking=False, is_singleton=True, thread_local=False)
     while True:
         if path.exists() and not path.is_dir():
@@ -43,7 +36,7 @@ def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
         except (FileNotFoundError, FileExistsError):  # another process has just removed the empty folder
             continue
         except Timeout:
-            raise InUse(
+            raise ValueError(
                 f"{folder} is in use by another process. Wait until it has ended, or choose another folder."
             ) from None
     try:

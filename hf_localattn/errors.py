@@ -29,11 +29,7 @@ def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def loading(what: str, name: str) -> Iterator[None]:
-    """Add the name and advice to errors of the block. The block loads an object from a folder or the Hub.
-
-    Args:
-        what: kind of object, such as "model".
-        name: Hub id or folder.
+    """Add a name and advice to errors of the block, which loads `what` ("model") from a folder or the Hub.
 
     Raises:
         OSError: a file cannot be found or downloaded.
@@ -59,11 +55,7 @@ def loading(what: str, name: str) -> Iterator[None]:
 
 @contextmanager
 def hub_upload_errors(what: str, then: str) -> Iterator[None]:
-    """Name the action in errors of requests to the Hub that are raised in the block.
-
-    Args:
-        what: the action that failed, such as "upload 'my-model' to 'somebody/model'".
-        then: last sentence of the message.
+    """Name the action of the block, `what`, in errors of its requests to the Hub, and end them with `then`.
 
     Raises:
         OSError: the Hub cannot be reached or rejects the request.

@@ -37,12 +37,6 @@ class OnnxModel(nn.Module):
     Args:
         session: `onnxruntime.InferenceSession` of the graph.
         config: Configuration of the exported model.
-
-    Example:
-        >>> from transformers import AutoTokenizer, pipeline
-        >>> model = OnnxModel.from_pretrained("exported-cool")  # doctest: +SKIP
-        >>> tokenizer = AutoTokenizer.from_pretrained("exported-cool")  # doctest: +SKIP
-        >>> reader = pipeline("question-answering", model=model, tokenizer=tokenizer)  # doctest: +SKIP
     """
 
     device = torch.device("cpu")
@@ -81,10 +75,7 @@ class OnnxModel(nn.Module):
         exported = getattr(models, config.architectures[0])
 
         # Pipelines look at the name of the class and at the arguments of `forward`.
-        @functools.wraps(exported.forward)
-        def forward(self: OnnxModel, *_: Any, **inputs: Any) -> ModelOutput:
-            return self.run(inputs)
-
+        forward = functools.wraps(exported.forward)(lambda self, *_, **inputs: self.run(inputs))
         return type(exported.__name__, (cls,), {"forward": forward})(session, config)
 
     def run(self, inputs: Mapping[str, Any]) -> ModelOutput:

@@ -21,12 +21,7 @@ EXTRAS = {
 
 
 def import_extra(module: str, extra: str, option: str) -> Any:
-    """Import a module of an optional library.
-
-    Args:
-        module: name of the module, such as "optuna" or "matplotlib.figure".
-        extra: extra of this package that installs the library.
-        option: option that needs the library, for the error message.
+    """Import a module of an optional library, which `option` needs and `extra` installs.
 
     Raises:
         ImportError: the library is not installed. The message names the option and the command that installs it.

@@ -72,7 +72,5 @@ def discard(folder: Path) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of a killed process from a folder. No other process may be using the folder."""
     for left in folder.glob(f"{STAGING}*"):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
-        else:
-            left.unlink(missing_ok=True)
+        shutil.rmtree(left, ignore_errors=True)  # which does nothing to a file
+        left.unlink(missing_ok=True)

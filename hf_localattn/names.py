@@ -42,11 +42,7 @@ def family_notes(name: str) -> dict[str, Any]:
 
 
 def find_family(name: str, *others: str) -> str:
-    """Return the whole name of a family, which may be given by its first part, such as "sla".
-
-    Args:
-        name: the name.
-        *others: further names that are allowed, such as `PLAIN`.
+    """Return the whole name of a family (or one of `others`), which may be given by its first part, such as "sla".
 
     Raises:
         ValueError: There is no such family. The message lists all names.
@@ -71,21 +67,23 @@ def find_files(given: str) -> str:
     """
     if len(paths := split_paths(given)) > 1:
         return ",".join(map(find_files, paths))
-    path = SAMPLES / given.removeprefix("sample:") if given.startswith("sample:") else Path(given)
-    if path.exists() and given != "sample:":
-        return str(path) if given.startswith("sample:") else given
-    if given.startswith("sample:"):
-        names = sorted(one.relative_to(SAMPLES).as_posix() for one in SAMPLES.rglob("*.*") if one.suffix != ".md")
-        raise FileNotFoundError(f"There is no {given!r}. The samples are {', '.join(names)}.")
-    raise FileNotFoundError(f"{given}: no such file; check the path (it is relative to {Path.cwd()}).")
+    name = given.removeprefix("sample:")
+    if name != given:
+        names = sorted(path.relative_to(SAMPLES).as_posix() for path in SAMPLES.rglob("*.*") if path.suffix != ".md")
+        if name not in names:
+            raise FileNotFoundError(f"There is no {given!r}. The samples are {', '.join(names)}.")
+        return str(SAMPLES / name)
+    if not Path(given).exists():
+        raise FileNotFoundError(f"{given}: no such file; check the path (it is relative to {Path.cwd()}).")
+    return given
 
 
 def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = False) -> str:
     """Return the Hub id or folder of a backbone.
 
     Args:
-        name_or_path: Hub id; folder; "tiny" for the small random encoder of this package; or "tiny-bart" for its small
-            random encoder-decoder.
+        name_or_path: Hub id; folder; or "tiny" or "tiny-bart", the small random encoder and encoder-decoder of this
+            package.
         generates: if True, "tiny" also means the encoder-decoder.
 
     Raises:
@@ -94,14 +92,15 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
     name = str(name_or_path)
     if name in NAMED_BACKBONES:
         return NAMED_BACKBONES["tiny-bart" if generates else name]
-    path = Path(name_or_path).expanduser()
-    plainly_a_path = path.exists() or path.is_absolute() or str(name_or_path).startswith(("./", "../", "~"))
-    if plainly_a_path and not (path / "config.json").is_file():
+    path = Path(name).expanduser()
+    if not path.exists() and not path.is_absolute() and not name.startswith(("./", "../")):
+        return name
+    if not (path / "config.json").is_file():
         raise FileNotFoundError(
-            f"{str(name_or_path)!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id "
-            "of one on the Hub, or 'tiny'."
+            f"{name!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id of one on the"
+            " Hub, or 'tiny'."
         )
-    return str(path) if plainly_a_path else str(name_or_path)
+    return str(path)
 
 
 def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
@@ -116,8 +115,5 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileNotFoundError(f"{str(checkpoint)!r} has no config.json. Give the folder of a saved model.")
     config = read_json(path)
     if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
-        raise ValueError(
-            f"{path} is not the configuration of a model: its `model_type` must be a name, and its `backbone_config`"
-            " an object."
-        )
+        raise ValueError(f"{path} is not the configuration of a model: `model_type` or `backbone_config` is missing.")
     return config

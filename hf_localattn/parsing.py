@@ -9,19 +9,6 @@ from typing import Any
 
 import yaml
 
-# An escaped single surrogate of UTF-16. Text with a single surrogate cannot be encoded.
-_HALF = re.compile(r"\\[uU]0*[dD][89a-fA-F][0-9a-fA-F]{2}")
-
-
-class _Loader(yaml.SafeLoader):
-    """Loader that reads dates as text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
 
 def read_utf8(path: str | Path) -> str:
     """Read a UTF-8 text file without its byte-order mark.
@@ -49,7 +36,7 @@ def parse_json(text: str, name: str, first_line: int = 1) -> Any:
     """
     try:
         value = json.loads(text)
-        if _HALF.search(text):
+        if re.search(r"\\u[dD]", text):  # half of a character cannot be encoded
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         line = first_line + error.lineno - 1
@@ -73,13 +60,13 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse a YAML text with one document. Dates are texts.
+    """Parse a YAML text with one document.
 
     Raises:
         ValueError: the text is not valid YAML. The message begins with `where`.
     """
     try:
-        value = yaml.load(text, _Loader)
+        value = yaml.safe_load(text)
         json.dumps(value, default=str)  # refuses a list that contains itself, by an alias
     except Exception as error:  # invalid tags raise errors of any type: `!!bool x` raises KeyError
         raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None

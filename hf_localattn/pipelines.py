@@ -17,24 +17,9 @@ from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
 
-QUESTION_ANSWERING = "question-answering"
-NEGATION = "negation"
-
-PARSING: dict[str, tuple[type, Any]] = {
-    "text-classification": (ParsingTextClassificationPipeline, AutoModelForSequenceClassification),
-    "token-classification": (ParsingTokenClassificationPipeline, AutoModelForTokenClassification),
-}
-"""Pipeline and Auto class of each task of transformers whose texts are parsed in batches."""
-
 
 def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTrainedModel) -> type:
-    """Derive an Auto class that accepts exported folders, and only checkpoints with the weights of their head.
-
-    Args:
-        auto_class: Auto class of the task.
-        task: name of the task, for the error message.
-        models (*optional*): base class of the models to check. Defaults to the models of this package.
-    """
+    """Derive an Auto class that accepts exported folders, and only those checkpoints of `models` that have a head."""
 
     class Trained(auto_class):
         @classmethod
@@ -76,19 +61,21 @@ def register_pipelines() -> None:
     """
     # With `register_pipeline`, stock checkpoints saved by a pipeline would refer to code files that they lack.
     known = pipelines.PIPELINE_REGISTRY.supported_tasks
-    known[NEGATION] = {
+    known["negation"] = {
         "impl": NegationPipeline,
-        "pt": (trained(AutoModelForTokenClassification, NEGATION),),
+        "pt": (trained(AutoModelForTokenClassification, "negation"),),
         "type": "text",
     }
-    for task, (pipeline_class, auto_class) in PARSING.items():
+    for pipeline_class, auto_class, task in (
+        (ParsingTextClassificationPipeline, AutoModelForSequenceClassification, "text-classification"),
+        (ParsingTokenClassificationPipeline, AutoModelForTokenClassification, "token-classification"),
+    ):
         known[task] |= {"impl": pipeline_class, "pt": (trained(auto_class, task),)}
-    if QUESTION_ANSWERING in known:
-        return
-    known[QUESTION_ANSWERING] = {
-        "impl": QuestionAnsweringPipeline,
-        "pt": (trained(AutoModelForQuestionAnswering, QUESTION_ANSWERING, models=object),),
-        "default": {"model": ("distilbert/distilbert-base-cased-distilled-squad", "564e9b5")},
-        "type": "text",
-    }
-    getattr(pipelines, "REMOVED_TASKS", {}).pop(QUESTION_ANSWERING, None)
+    if "question-answering" not in known:
+        known["question-answering"] = {
+            "impl": QuestionAnsweringPipeline,
+            "pt": (trained(AutoModelForQuestionAnswering, "question-answering", models=object),),
+            "default": {"model": ("distilbert/distilbert-base-cased-distilled-squad", "564e9b5")},
+            "type": "text",
+        }
+        getattr(pipelines, "REMOVED_TASKS", {}).pop("question-answering", None)

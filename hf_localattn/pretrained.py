@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
 from hf_localattn.errors import loading
-
-TOKENIZER_FILES = ("tokenizer*", "vocab*", "*.model", "merges.txt", "*.tokenizer", "*.vocab")
 
 
 def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
@@ -23,11 +20,9 @@ def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
         ValueError: there are no tokenizer files. transformers would return a tokenizer without a vocabulary.
         OSError: the tokenizer cannot be loaded or downloaded.
     """
-    folder = Path(name_or_path)
-    has_files = not folder.is_dir() or any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
     with loading("tokenizer", name_or_path):
         tokenizer = AutoTokenizer.from_pretrained(name_or_path, **kwargs)
-    if not has_files or len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
+    if len(tokenizer) < 10:  # its special tokens
         raise ValueError(
             f"{name_or_path!r} has no tokenizer files. Save the tokenizer to the folder of the model, or name another"
             " one."

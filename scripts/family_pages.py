@@ -45,7 +45,7 @@ def ablations(name: str) -> str:
     ]
     tables = []
     for table in table_names():
-        if table.startswith(f"{family.paper}-") and "-study-" not in table:
+        if table.startswith(f"{name.partition('-')[0]}-") and "-study-" not in table:
             title = yaml.safe_load((TABLES / f"{table}.yaml").read_text(encoding="utf-8"))["title"]
             tables.append(f"- `python -m reproduction {table}`: {title}")
     return "\n".join([f"{', '.join(settings)}.", "", "The tables and figures of the paper:", "", *tables])

@@ -10,8 +10,6 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import pytest
 from hypothesis import settings
 
-from tests.demo_helpers import demo_by_heart
-
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
@@ -60,6 +58,8 @@ def poisoned_memory():
 @pytest.fixture(scope="session")
 def demo_output(tmp_path_factory):
     """Output folder of the demo, with a model that learned the questions of docs/question_answering.md by heart."""
+    from tests.programs import demo_by_heart
+
     output = tmp_path_factory.mktemp("demo") / "demo_output"
     demo = demo_by_heart(output.parent)
     demo["save"](demo["train"]("cool", Namespace(seed=0, steps=30)), output, {})

@@ -29,13 +29,10 @@ def test_a_new_family_is_held_to_the_contract(tmp_path):
         shutil.copy(ROOT / name, tmp_path)
     for name in ("models", "registry"):
         shutil.copytree(TOY / name, tmp_path / "hf_localattn" / name, dirs_exist_ok=True)
-    registry = tmp_path / "hf_localattn" / "registry" / "__init__.py"
-    text = registry.read_text()
-    assert text.count("SAM_ROBERTA)}") == 1
-    text = text.replace("SAM_ROBERTA)}", "SAM_ROBERTA, TOY)}").replace(
-        "\n__all__", "\nfrom hf_localattn.registry.toy import TOY\n\n__all__", 1
-    )
-    registry.write_text(text)
+    models, registry = (tmp_path / "hf_localattn" / name / "__init__.py" for name in ("models", "registry"))
+    models.write_text(models.read_text() + "\nfrom .modeling_toy import *\n")
+    text = registry.read_text().replace("SAM_ROBERTA)}", "SAM_ROBERTA, TOY)}")
+    registry.write_text(text.replace("\n__all__", "\nfrom hf_localattn.registry.toy import TOY\n\n__all__", 1))
     chosen = f"(toy or suitcase or only_models_and_registry) and not ({' or '.join((*SLOW, OF_A_REAL_RUN))})"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [*bare_python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *CONTRACT]

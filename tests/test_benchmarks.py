@@ -17,6 +17,7 @@ from benchmarks.measure import measure, peak_bytes
 from benchmarks.negation import Trap, evaluate, is_negated, read_traps, scores
 from benchmarks.registry import CASES, Case
 from scripts import costs
+from tests.qa_helpers import write_jsonl
 from tests.serving.test_export import COPIED, checkpoint_of
 
 CPU = torch.device("cpu")
@@ -63,11 +64,6 @@ def test_results_are_written_with_their_environment_unless_they_are_wrong(tmp_pa
     assert measured["share_of_bound"] == pytest.approx(1e-9 / min(measured["seconds"]), abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["outlook-300", "outlook-768"])
-def test_formulations_of_the_outlook_are_equal(name):
-    CASES[name].check(CPU)
-
-
 @pytest.mark.parametrize("path", sorted(runner.RESULTS.glob("*.json")), ids=lambda path: path.stem)
 def test_committed_results_belong_to_a_case_and_are_in_a_table(path):
     result = json.loads(path.read_text())
@@ -79,40 +75,13 @@ def test_committed_results_belong_to_a_case_and_are_in_a_table(path):
     assert case.name in {name for block in costs.BLOCK.finditer(text) for name in block[2].split()}
 
 
-def test_a_table_of_costs_has_the_ratios_of_its_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(costs, "RESULTS", tmp_path)
-    ratios = {"time_ratio": 1.5, "median_time_ratio": 1.25, "memory_ratio": 0.0}
-    place = {"device": "a CPU", "threads": 2, "torch": "2.13", "date": "2026-11-22"}
-    result = {"what": "A case", "environment": place, "variants": {"peer": {}, "slow": ratios}}
-    (tmp_path / "mini--cpu-2-threads.json").write_text(json.dumps(result))
-    page = "Before.\n<!-- written by scripts/costs.py: mini -->\nold\n<!-- end -->\nAfter.\n"
-    written = costs.render(page)
-    assert "| relative to `peer` | time | median time | peak memory |" in written
-    assert "| `slow` | 1.50 | 1.25 | - |" in written
-    assert written.startswith("Before.\n")
-    assert written.endswith("<!-- end -->\nAfter.\n")
-    assert "old" not in written
-    assert costs.render(written) == written
-    with pytest.raises(FileNotFoundError, match="mini-2"):
-        costs.render(page.replace("mini", "mini-2"))
-
-
-@pytest.mark.parametrize(("task", "score"), [("text-classification", 0.966), ("question-answering", 96.6)])
-def test_a_table_of_serving_has_scores_where_they_were_measured(task, score, tmp_path, monkeypatch):
-    monkeypatch.setattr(costs, "RESULTS", tmp_path)
-    (tmp_path / "serving").mkdir()
-    variants = {
-        "PyTorch": {"scores": {"accuracy": score}, "speed_ratio": 1.0, "megabytes": 100.4},
-        "torch.compile": {"scores": None, "speed_ratio": 1.6, "megabytes": 100.4},
-    }
-    place = {"device": "a CPU", "threads": 2, "torch": "2.13", "date": "2026-11-22", "vnni": False}
-    result = {"name": "A, B", "task": task, "rows": 500, "metric": "accuracy"}
-    result |= {"environment": place, "variants": variants}
-    (tmp_path / "serving" / "a-b.json").write_text(json.dumps(result))
-    written = costs.render("<!-- written by scripts/costs.py: serving -->\n<!-- end -->\n")
-    assert "| A, B (500 rows, accuracy) | PyTorch | 96.6 | 1.00 | 100 MB |" in written
-    assert "|  | torch.compile |  | 1.60 | 100 MB |" in written
-    assert "without VNNI" in written
+@pytest.mark.parametrize("page", costs.PAGES, ids=lambda page: page.stem)
+def test_the_tables_of_costs_are_written_from_their_files(page):
+    """To correct a failure, run `python -m scripts.costs`."""
+    text = page.read_text(encoding="utf-8")
+    assert costs.render(text) == text
+    with pytest.raises(FileNotFoundError, match="no-case"):
+        costs.render("<!-- written by scripts/costs.py: no-case -->\n<!-- end -->\n")
 
 
 def test_no_speed_of_a_graph_is_reported_if_scores_differ(monkeypatch):
@@ -131,12 +100,14 @@ def test_no_speed_of_a_graph_is_reported_if_scores_differ(monkeypatch):
 def test_a_result_has_all_forms_of_a_checkpoint(tmp_path, monkeypatch):
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path, id2label={0: "no", 1: "yes"})
     texts = (("not", "no"), ("now", "yes")) * 4
-    rows = [json.dumps({"text": f"Mira is {word} the baker.", "label": label}) for word, label in texts]
-    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
-    words = [checkpoint, "text-classification", "--validation_file", tmp_path / "rows.jsonl", "--text_column_names"]
-    words += ["text", "--label_column_name", "label", "--batches", 1, "--batch_size", 4, "--repeats", 1]
-    words += ["--result", tmp_path / "result.json"]
-    monkeypatch.setattr("sys.argv", ["serving", *map(str, words)])
+    write_jsonl(
+        tmp_path / "rows.jsonl", [{"text": f"Mira is {word} the baker.", "label": label} for word, label in texts]
+    )
+    words = (
+        f"serving {checkpoint} text-classification --validation_file {tmp_path}/rows.jsonl --text_column_names text"
+    )
+    words += f" --label_column_name label --batches 1 --batch_size 4 --repeats 1 --result {tmp_path}/result.json"
+    monkeypatch.setattr("sys.argv", words.split())
     serving.main()
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["metric"], result["rows"], result["name"]) == ("accuracy", 8, "head")
@@ -146,22 +117,11 @@ def test_a_result_has_all_forms_of_a_checkpoint(tmp_path, monkeypatch):
         assert result["variants"][name]["megabytes"] < result["variants"][serving.FP32]["megabytes"]
 
 
-def trap(text, target, negated=True):
-    return Trap("x-1", "x", "general", text, target, text.index(target), negated)
-
-
-def cue(text, part, scope=(), kind="negation", type="single"):
-    spans = [{"text": one, "start": text.index(one), "end": text.index(one) + len(one)} for one in (part, *scope)]
-    return {"cue": spans[:1], "kind": kind, "type": type, "scope": spans[1:]}
-
-
 def test_rows_are_well_formed():
     traps = read_traps()
     assert len(traps) == len({row.id for row in traps}) == len({row.text for row in traps}) == 200
     for row in traps:
-        assert row.text[row.start : row.end] == row.target, row.id
-        assert (row.target, row.text) == (row.target.strip(), row.text.strip()), row.id
-        assert row.target, row.id
+        assert row.target == row.text[row.start : row.end].strip() != "", row.id
         assert row.id.rpartition("-")[0] == row.category
     assert 0.4 <= sum(row.negated for row in traps) / 200 <= 0.6
     assert len({row.category for row in traps}) >= 15
@@ -171,8 +131,12 @@ def test_rows_are_well_formed():
 
 
 FOX = "He saw no red fox, but a wolf."
-FOUND = [cue(FOX, "no", ["red"]), cue(FOX, "but", ["wolf"], kind="speculation")]
+FOUND = [("no", ["red"], {}), ("but", ["wolf"], {"kind": "speculation"})]
 COUGH, SNAKE = "an infrequent cough", "a harmless snake"
+
+
+def span(text, part):
+    return {"text": part, "start": text.index(part), "end": text.index(part) + len(part)}
 
 
 @pytest.mark.parametrize(
@@ -182,15 +146,24 @@ COUGH, SNAKE = "an infrequent cough", "a harmless snake"
         (FOX, FOUND, "saw no red fox", False),
         (FOX, FOUND, "wolf", False),
         (FOX, [], "red fox", False),
-        (COUGH, [cue(COUGH, "in", type="affix")], "frequent", True),
-        (COUGH, [cue(COUGH, "in", type="affix")], "cough", False),
-        ("a non-smoker", [cue("a non-smoker", "non", type="affix")], "smoker", True),
-        (SNAKE, [cue(SNAKE, "less", type="affix")], "harm", True),
-        (SNAKE, [cue(SNAKE, "less", type="affix")], "snake", False),
+        (COUGH, [("in", [], {"type": "affix"})], "frequent", True),
+        (COUGH, [("in", [], {"type": "affix"})], "cough", False),
+        (SNAKE, [("less", [], {"type": "affix"})], "harm", True),
+        (SNAKE, [("less", [], {"type": "affix"})], "snake", False),
     ],
 )
 def test_half_of_the_target_in_a_scope_or_beside_an_affix_negates_it(text, found, target, expected):
-    assert is_negated(trap(text, target), found) == expected
+    cues = [
+        {
+            "cue": [span(text, cue)],
+            "kind": "negation",
+            "type": "single",
+            "scope": [span(text, one) for one in scope],
+            **own,
+        }
+        for cue, scope, own in found
+    ]
+    assert is_negated(Trap("x-1", "x", "general", text, target, text.index(target), True), cues) == expected
 
 
 def test_scores_of_few_rows():
@@ -203,7 +176,6 @@ def test_scores_of_few_rows():
     result = scores([True, False], [False, False])
     assert result["precision"] == {"value": None, "interval": None}, "nothing is positive"
     assert result["f1"]["value"] == result["recall"]["value"] == 0.0
-    assert scores([False], [False])["f1"] == {"value": None, "interval": None}
     result = evaluate(lambda rows: [True] * len(rows), read_traps())
     assert result["all"]["recall"]["value"] == 1.0
     assert result["all"]["accuracy"]["value"] == result["all"]["negated"] / 200
@@ -218,6 +190,4 @@ def test_results_without_negspacy(tmp_path, monkeypatch, capsys):
     systems = json.loads((tmp_path / "result.json").read_text())["systems"]
     assert systems["perfect"]["all"]["f1"] == {"value": 1.0, "interval": [1.0, 1.0]}
     assert "negspacy" in systems["negspacy en"]["skipped"]
-    printed = capsys.readouterr().out
-    assert "perfect" in printed
-    assert "negspacy en_clinical: skipped" in printed
+    assert "negspacy en_clinical: skipped" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The documentation has every page, every public name, no broken link, and docstrings that begin as they should."""
+"""The documentation has every page and public name, no broken link, and tables that are true."""
 
 import re
 import runpy
@@ -43,11 +43,7 @@ def test_the_reference_has_every_public_name():
     text = "".join(path.read_text() for path in (DOCS / "reference").glob("*.md"))
     shown = {line.removeprefix("::: ") for line in text.splitlines() if line.startswith("::: ")}
     # The package has the names of `models`, which are documented once.
-    missing = [
-        name
-        for name in PUBLIC
-        if name not in shown and name.replace("hf_localattn.models.", "hf_localattn.") not in shown
-    ]
+    missing = {name for name in PUBLIC if not shown & {name, name.replace("hf_localattn.models.", "hf_localattn.")}}
     assert not missing, f"Add `::: NAME` to a page of docs/reference for {', '.join(missing)}."
 
 
@@ -63,17 +59,35 @@ def test_every_family_has_a_page_with_its_current_fields():
 FIRST_WORDS = ("What", "Which", "Whether", "How", "Of", "Where", "Whatever", "Who")
 """With these a reader has to wait for the end of a sentence to know what it is about."""
 
-FILES = [
-    path
-    for folder in ("hf_localattn", "benchmarks", "examples", "scripts")
-    for path in sorted((ROOT / folder).rglob("*.py"))
-] + sorted(ROOT.glob("run_*.py"))
+FOLDERS = ("hf_localattn", "benchmarks", "examples", "scripts")
 
 
 def test_docstrings_begin_with_a_verb_or_with_what_the_thing_is():
-    assert len(FILES) > 100
-    first = {path: re.findall(r'"""(\w+)', path.read_text(encoding="utf-8")) for path in FILES}
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")] + [*ROOT.glob("run_*.py")]
+    assert len(files) > 100
+    first = {path: re.findall(r'"""(\w+)', path.read_text(encoding="utf-8")) for path in files}
     assert not {str(path): word for path, words in first.items() for word in words if word in FIRST_WORDS}
+
+
+CAPABILITIES = runpy.run_path(str(ROOT / "scripts" / "capabilities.py"), run_name="capabilities")
+CHECKS, can = CAPABILITIES["CAPABILITIES"], CAPABILITIES["can"]
+QUICK = ("SDPA", "checkpointing", "bf16")
+(BLOCK,) = re.findall(
+    f"{CAPABILITIES['BEGIN']}\n(.*?)\n{CAPABILITIES['END']}", (DOCS / "backbones.md").read_text(), flags=re.DOTALL
+)
+HEADER, _, *ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in BLOCK.splitlines()]
+MEASURED = {row[0]: dict(zip(HEADER[1:], row[1:], strict=True)) for row in ROWS}
+TESTED = [(name, backbone) for name, family in FAMILIES.items() for backbone in family.config.tested_backbones]
+COMPILED = pytest.mark.slow(reason="compiles every backbone")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else COMPILED) for name in CHECKS])
+@pytest.mark.parametrize(("family", "backbone"), TESTED)
+def test_the_table_of_backbones_is_complete_and_true(family, backbone, name):
+    assert [*CHECKS] == HEADER[1:]
+    assert MEASURED.keys() == {f"`{family}` on {backbone}" for family, backbone in TESTED}
+    able = can(CHECKS[name], CAPABILITIES["subject"](family, backbone, name))
+    assert MEASURED[f"`{family}` on {backbone}"][name] == ("yes" if able else "no")
 
 
 def build(config, folder):
@@ -100,25 +114,18 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.docs
-def test_every_public_name_is_documented_in_the_site(site):
+def test_every_public_name_is_in_the_site_and_has_a_docstring(site):
     inventory = zlib.decompress((site / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
     undocumented = {*PUBLIC} - {line.split(" py:")[0] for line in inventory.splitlines()}
     assert not undocumented, f"Name {sorted(undocumented)} in a page of docs/reference."
-
-
-@pytest.mark.docs
-def test_every_public_name_has_a_docstring():
-    griffe = pytest.importorskip("griffe", reason="the extra `docs` is not installed")
-    package = griffe.load("hf_localattn", search_paths=[str(ROOT)], resolve_aliases=True)
-    names = [name.removeprefix("hf_localattn.") for name in PUBLIC]
-    assert not [name for name in names if not package[name].docstring]
+    package = pytest.importorskip("griffe").load("hf_localattn", search_paths=[str(ROOT)], resolve_aliases=True)
+    assert not [name for name in PUBLIC if not package[name.removeprefix("hf_localattn.")].docstring]
 
 
 @pytest.mark.docs
 def test_the_site_asks_no_other_server(site):
     for page in site.rglob("*.html"):
-        for tag in ("<script src=", '<link rel="stylesheet" href=', "<img src="):
-            assert f'{tag}"http' not in page.read_text()
+        assert not re.search(r'<(script src|link rel="stylesheet" href|img src)="http', page.read_text())
 
 
 @pytest.mark.docs
@@ -145,11 +152,9 @@ def test_the_parts_that_are_written_by_a_program_are_there(site):
 def test_a_broken_link_or_name_fails_with_its_place(text, place, tmp_path, caplog):
     pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
     settings = (ROOT / "mkdocs.yml").read_text()
-    for name, path in (
-        ("docs_dir: docs", f"docs_dir: {tmp_path}/docs"),
-        ("- scripts/", f"- {ROOT}/scripts/"),
-    ):
-        settings = settings.replace(name, path)
+    settings = settings.replace("docs_dir: docs", f"docs_dir: {tmp_path}/docs").replace(
+        "- scripts/", f"- {ROOT}/scripts/"
+    )
     settings = settings.replace('paths: ["."]', f'paths: ["{ROOT}"]').split("\nnav:")[0]
     (tmp_path / "docs").mkdir()
     (tmp_path / "mkdocs.yml").write_text(settings)

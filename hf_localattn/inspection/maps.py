@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.inspection.reading import Reading, read
-from hf_localattn.registry import LocalMap, family_of
+from hf_localattn.registry import View, family_of
 
 logger = logging.getLogger(__name__)
 
@@ -93,14 +93,15 @@ def attention_map(
         what = view.title
     chosen = _chosen(layers, len(matrices))
     mean = torch.stack([matrices[layer][0].double() for layer in chosen]).mean(0).cpu().numpy()
-    query = None if view is None else view.query
-    if query is None:
+    family = family_of(model.config)
+    query = None if view is None or family is None else family.query
+    if family is None or query is None:
         weights = mean[np.ix_(rows, columns)]
     else:
-        columns = np.flatnonzero((reading.inputs[query.input][0] != 0) & is_real)
+        columns = np.flatnonzero((reading.inputs[query][0] != 0) & is_real)
         weights = mean[rows, : len(columns)]
         if not len(columns):
-            raise ValueError(f"the text has no query: {query.remedy}")
+            raise ValueError(f"the text has no query: {family.query_advice}.")
         if len(columns) == 1:
             logger.warning("The query has only one token: all weights are 1.")
     averaged = f"layer {chosen[0]}" if len(chosen) == 1 else f"mean of layers {_ranges(chosen)}"
@@ -121,14 +122,14 @@ def usual_kind(config: PreTrainedConfig) -> str:
     return LOCAL if view is not None and view.by_default else SELF
 
 
-def local_map_of(config: PreTrainedConfig) -> LocalMap | None:
+def local_map_of(config: PreTrainedConfig) -> View | None:
     """Return the view of the local attention of models with this configuration, or None."""
     family = family_of(config)
     view = None if family is None else family.local_map
     return view if view is not None and view.is_available(config) else None
 
 
-def _local_view(model: PreTrainedModel) -> LocalMap:
+def _local_view(model: PreTrainedModel) -> View:
     view, family = local_map_of(model.config), family_of(model.config)
     if view is None:
         hint = " It has weights of single tokens: see `token_weights`." if family and family.token_weights else ""

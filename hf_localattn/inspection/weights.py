@@ -9,7 +9,7 @@ import numpy as np
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.inspection.reading import Text, read_all, weights_of
-from hf_localattn.registry import FAMILIES, Gates, family_of
+from hf_localattn.registry import FAMILIES, View, family_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class TokenWeights:
     features: np.ndarray | None = None
 
 
-def gates_of(config: PreTrainedConfig) -> Gates | None:
+def gates_of(config: PreTrainedConfig) -> View | None:
     """Return the view of the gates of models with this configuration, or None."""
     family = family_of(config)
     view = None if family is None else family.gates

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import transformers
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
 from hf_localattn.installed import install
 from hf_localattn.pipelines import register_pipelines
 from hf_localattn.registry.cool import COOL
-from hf_localattn.registry.family import HEADS, Family, Gates, LocalMap, Query, View
+from hf_localattn.registry.family import AUTO_CLASSES, HEADS, Family, View
 from hf_localattn.registry.oa_xlnet import OA_XLNET
 from hf_localattn.registry.sam_roberta import SAM_ROBERTA
 from hf_localattn.registry.sla_bert import SLA_BERT
 
-__all__ = [
-    "AUTO_CLASSES",
-    "FAMILIES",
-    "Family",
-    "Gates",
-    "LocalMap",
-    "Query",
-    "View",
-    "family_of",
-    "get_family",
-    "register",
-    "task_of_class",
-]
+__all__ = ["AUTO_CLASSES", "FAMILIES", "Family", "View", "family_of", "get_family", "register", "task_of_class"]
 
 logger = logging.get_logger(__name__)
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (COOL, SLA_BERT, OA_XLNET, SAM_ROBERTA)}
 """All families by name."""
-
-AUTO_CLASSES: dict[str, Any] = {
-    task: getattr(transformers, f"AutoModel{ending.replace('ConditionalGeneration', 'Seq2SeqLM')}")
-    for task, ending in HEADS.items()
-}
-"""Auto class of each task, for the families and for models of transformers."""
 
 
 def note_fields(config: PreTrainedConfig) -> None:
@@ -48,10 +27,7 @@ def note_fields(config: PreTrainedConfig) -> None:
     if family is None:  # a user's own family, which is not registered here
         return
     for field in family.inactive_fields(config):
-        logger.warning_once(
-            f"`{field}` is {getattr(config, field)!r}, which has no effect with"
-            f" {', '.join(f'{name}={getattr(config, name)!r}' for name in family.controls)}."
-        )
+        logger.warning_once(f"`{field}` is {getattr(config, field)!r}, which has no effect with the other fields.")
 
 
 def register() -> None:

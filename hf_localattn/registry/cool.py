@@ -8,13 +8,7 @@ import torch
 
 from hf_localattn.models import CoolConfig
 from hf_localattn.models.configuration_cool import BASELINES
-from hf_localattn.registry.family import Family, LocalMap
-
-OUTLOOK_FIELDS = (
-    *("outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"),
-    *("use_conv", "num_ffn_layers", "use_layer_norm", "qkv_bias"),
-)
-"""Fields of the outlook layers only."""
+from hf_localattn.registry.family import Family, View
 
 
 def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -27,15 +21,7 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
     Returns:
         (B, L, L) as [target token, source token]. If the softmax is per head, a row sums to the number of windows that
         write to its token, minus their weights outside the sequence and at padding.
-
-    Raises:
-        ValueError: The weights do not have five dimensions.
     """
-    if weights.dim() != 5:
-        raise ValueError(
-            f"`weights` has shape {tuple(weights.shape)}; outlook weights are (batch, length, window, window, heads). "
-            "Use the weights of a model with `local_attention='outlook'`."
-        )
     batch, length, window, _, _ = weights.shape
     half = window // 2
     weights = weights.mean(-1)
@@ -49,16 +35,17 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
 
 COOL = Family(
     config=CoolConfig,
-    paper="cool",
-    local_map=LocalMap(
+    local_map=View(
         is_available=lambda config: config.local_attention == "outlook" and config.num_active_local_layers > 0,
         settings="local_attention=outlook",
         title="outlook attention",
         matrix=outlook_attention_matrix,
     ),
-    controls=("mode", "local_attention", "use_conv"),
     effects=lambda config: {
-        OUTLOOK_FIELDS: config.local_attention == "outlook",
+        (
+            *("outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"),
+            *("use_conv", "num_ffn_layers", "use_layer_norm", "qkv_bias"),
+        ): config.local_attention == "outlook",
         ("fusion",): config.mode == "g&l",
         ("num_extra_layers",): config.local_attention == "deeper",
         ("graph_window",): config.local_attention in ("rgcn", "gat", "hgt"),

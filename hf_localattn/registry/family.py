@@ -8,36 +8,28 @@ from functools import cached_property
 from typing import Any
 
 import torch
+import transformers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn import models
 from hf_localattn.installed.backbones import check_config_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 
+AUTO_CLASSES: dict[str, Any] = {
+    "question-answering": transformers.AutoModelForQuestionAnswering,
+    "text-classification": transformers.AutoModelForSequenceClassification,
+    "token-classification": transformers.AutoModelForTokenClassification,
+    "multiple-choice": transformers.AutoModelForMultipleChoice,
+    "fill-mask": transformers.AutoModelForMaskedLM,
+    "text2text-generation": transformers.AutoModelForSeq2SeqLM,
+}
+"""Auto class of each task, for the families and for models of transformers."""
+
 HEADS = {
-    "question-answering": "ForQuestionAnswering",
-    "text-classification": "ForSequenceClassification",
-    "token-classification": "ForTokenClassification",
-    "multiple-choice": "ForMultipleChoice",
-    "fill-mask": "ForMaskedLM",
-    "text2text-generation": "ForConditionalGeneration",
+    task: auto_class.__name__.removeprefix("AutoModel").replace("Seq2SeqLM", "ConditionalGeneration")
+    for task, auto_class in AUTO_CLASSES.items()
 }
 """Ending of the names of model classes by task."""
-
-
-@dataclass(frozen=True)
-class Query:
-    """An input that marks the tokens of a query, such as a question or a cue.
-
-    Attributes:
-        input: Name of the input, (B, L), nonzero at the tokens of the query.
-        remedy: Advice for errors about a text without a query.
-        warning: Warning for training data without any query.
-    """
-
-    input: str
-    remedy: str
-    warning: str
 
 
 @dataclass(frozen=True)
@@ -47,44 +39,20 @@ class View:
     Attributes:
         is_available: Function from a configuration to True if its models have the weights.
         settings: Description of the fields that enable the weights, for error messages.
+        title: Name of local attention between tokens.
+        by_default: True if local attention is shown by default instead of the encoder's self-attention.
+        matrix: Function from the local attention of a layer and the padding mask (B, L) to a matrix (B, L, columns).
+            The columns are all tokens, or those of the family's query in order, then padding. Defaults to the mean
+            over heads.
+        layers: Function from a configuration to the indices of the layers with gates, from 0.
     """
 
     is_available: Callable[[Any], bool]
     settings: str
-
-
-def mean_over_heads(weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean over heads of weights (B, heads, rows, columns), as float64."""
-    return weights.double().mean(1)
-
-
-@dataclass(frozen=True)
-class LocalMap(View):
-    """Local attention between tokens, from `local_attentions` of a model's output.
-
-    Attributes:
-        title: Name of this attention.
-        by_default: True if this map is shown by default instead of the encoder's self-attention.
-        query: Input that marks the tokens of the columns. The columns are these tokens in order, then padding. None if
-            the columns are all tokens.
-        matrix: Function from the weights of a layer and the padding mask (B, L) to a matrix (B, L, columns).
-    """
-
-    title: str
+    title: str = ""
     by_default: bool = True
-    query: Query | None = None
-    matrix: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = mean_over_heads
-
-
-@dataclass(frozen=True)
-class Gates(View):
-    """Shares of local attention, from `gates` of a model's output.
-
-    Attributes:
-        layers: Function from a configuration to the indices of the layers with gates, from 0.
-    """
-
-    layers: Callable[[Any], Sequence[int]]
+    matrix: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = lambda weights, mask: weights.double().mean(1)
+    layers: Callable[[Any], Sequence[int]] = lambda config: ()
 
 
 @dataclass(frozen=True)
@@ -95,19 +63,15 @@ class Family:
 
     Attributes:
         config: Configuration class. Its `model_type` is the name of the family.
-        classes: Module with the model classes. Their names begin with that of the configuration.
         tokenizer: `BackboneTokenizer` class, or None if the family uses the backbone's tokenizer.
-        paper: Prefix of the names of the paper's tables in `reproduction/tables/`; "" without tables.
         example: Example text on model cards.
-        query: Input that marks the tokens of a query, or None.
+        query: Name of the input that marks the tokens of a query, (B, L), or None.
+        query_advice: How texts get a query, for messages about texts without one.
         parse: Name of the input with the dependency parse, or None.
         length_limit: Explanation of `max_tokens` of the configurations, for warnings.
-        trains_backbone: Function from a configuration to True if training changes the backbone.
         local_map: View of local attention between tokens for `hf_localattn.inspection`, or None.
         gates: View of gates for `hf_localattn.inspection`, or None.
         token_weights: View of token weights for `hf_localattn.inspection`, or None.
-        tokenizer_defaults: Function from a configuration to settings of the tokenizer that it changes.
-        controls: Names of the fields that decide which other fields take effect.
         effects: Function from a configuration to groups of fields, each with True if the group takes effect. Fields
             that always take effect are left out.
         sample_inputs: Function from an attention mask (B, L) to valid additional inputs, for tests and export.
@@ -116,19 +80,15 @@ class Family:
     """
 
     config: type[LocalAttentionConfig]
-    classes: Any = models
     tokenizer: Any = None
-    paper: str = ""
     example: str = "The baker Mira grows white roses."
-    query: Query | None = None
+    query: str | None = None
+    query_advice: str = ""
     parse: str | None = None
     length_limit: str = ""
-    trains_backbone: Callable[[Any], bool] = lambda config: True
-    local_map: LocalMap | None = None
-    gates: Gates | None = None
+    local_map: View | None = None
+    gates: View | None = None
     token_weights: View | None = None
-    tokenizer_defaults: Callable[[Any], dict[str, Any]] = lambda config: {}
-    controls: Sequence[str] = ()
     effects: Callable[[Any], Mapping[tuple[str, ...], bool]] = lambda config: {}
     sample_inputs: Callable[[torch.Tensor], dict[str, torch.Tensor]] = lambda mask: {}
     tiny_fields: Mapping[str, Any] = field(default_factory=dict)
@@ -142,14 +102,14 @@ class Family:
     @property
     def model(self) -> type[PreTrainedModel]:
         """Class of the model without a head."""
-        model: type[PreTrainedModel] = getattr(self.classes, self.config.__name__.replace("Config", "Model"))
+        model: type[PreTrainedModel] = getattr(models, self.config.__name__.replace("Config", "Model"))
         return model
 
     @cached_property
     def heads(self) -> dict[str, type[PreTrainedModel]]:
         """Model class of each task, a key of `AUTO_CLASSES`."""
         names = {task: self.config.__name__.replace("Config", ending) for task, ending in HEADS.items()}
-        return {task: getattr(self.classes, name) for task, name in names.items() if hasattr(self.classes, name)}
+        return {task: getattr(models, name) for task, name in names.items() if hasattr(models, name)}
 
     @property
     def tokenizer_settings(self) -> tuple[str, ...]:
@@ -184,25 +144,21 @@ class Family:
         """
         if self.tokenizer is None:
             return tokenizer
-        adapted = self.tokenizer.from_backbone(tokenizer, **{**self.tokenizer_defaults(model.config), **settings})
+        if self.parse is not None and not self.needs_parse(model.config):
+            settings = {"parser": None, **settings}
+        adapted = self.tokenizer.from_backbone(tokenizer, **settings)
         if len(tokenizer) <= model.config.vocab_size < len(adapted):
             model.resize_token_embeddings(len(adapted))
         return adapted
 
     def initial_model(self, backbone_config: PreTrainedConfig, task: str | None = None) -> type[PreTrainedModel]:
-        """Return the class of new checkpoints.
-
-        Args:
-            backbone_config: Configuration of the backbone.
-            task (*optional*): A key of `heads`. By default the model has no head, or generates if the backbone is an
-                encoder-decoder.
+        """Return the class of new checkpoints of a task. Without one they have no head, or generate if they can.
 
         Raises:
             ValueError: The family has no head for the task.
         """
-        if task is not None:
-            if task not in self.heads:
-                raise ValueError(f"{self.name!r} has no head for {task!r}. Choose one of {', '.join(self.heads)}.")
-            return self.heads[task]
-        generating = [head for head in self.heads.values() if head.can_generate()]
-        return generating[0] if backbone_config.is_encoder_decoder and generating else self.model
+        if task is not None and task not in self.heads:
+            raise ValueError(f"{self.name!r} has no head for {task!r}. Choose one of {', '.join(self.heads)}.")
+        if task is None and backbone_config.is_encoder_decoder:
+            task = "text2text-generation"
+        return self.model if task is None else self.heads.get(task, self.model)

@@ -6,7 +6,7 @@ import torch
 
 from hf_localattn.models import OaXLNetConfig, OaXLNetTokenizer
 from hf_localattn.models.configuration_oa_xlnet import BIDIRECTIONAL, CONVOLUTIONAL
-from hf_localattn.registry.family import Family, LocalMap, Query
+from hf_localattn.registry.family import Family, View
 
 
 def sample_query(mask: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -15,32 +15,21 @@ def sample_query(mask: torch.Tensor) -> dict[str, torch.Tensor]:
     return {"query_mask": mask.long() * ((rank == 2) | (rank == 3) | (rank == 5))}
 
 
-QUERY = Query(
-    input="query_mask",
-    remedy="put [CUE] before each word of a cue, as in 'I do [CUE] not know', or give a pair with the query as one"
-    " of its texts.",
-    warning="orthogonal attention has no effect on single texts without the marker [CUE] before a word. Mark words,"
-    " use pairs of texts, or compare with --local_config local_attention=none.",
-)
-
-BLOCK_FIELDS = ("num_oa_layers", "oa_intermediate_size", "oa_dropout", "kv_sharing", "oa_chunk_size")
-"""Fields of every block."""
-
 OA_XLNET = Family(
     config=OaXLNetConfig,
     tokenizer=OaXLNetTokenizer,
-    paper="oa",
     example="Mira is [CUE] not the baker.",
-    query=QUERY,
-    local_map=LocalMap(
+    query="query_mask",
+    query_advice="put [CUE] before each word of a cue, as in 'I do [CUE] not know', or give a pair with the query as"
+    " one of its texts",
+    local_map=View(
         is_available=lambda config: config.num_active_local_layers > 0,
         settings="any local_attention but none",
         title="orthogonal attention",
-        query=QUERY,
     ),
-    controls=("local_attention",),
     effects=lambda config: {
-        BLOCK_FIELDS: config.local_attention != "none",
+        ("num_oa_layers", "oa_intermediate_size", "oa_dropout"): config.local_attention != "none",
+        ("kv_sharing", "oa_chunk_size"): config.local_attention != "none",
         ("conv_num_filters",): config.local_attention in CONVOLUTIONAL,
         ("share_context_projection", "query_summary"): config.local_attention in BIDIRECTIONAL,
     },

@@ -7,14 +7,11 @@ from hf_localattn.registry.family import Family, View
 
 SAM_ROBERTA = Family(
     config=SamRobertaConfig,
-    paper="sam",
     length_limit="its tam_max_length; for longer texts set a larger one, or tam_ffn=token",
-    trains_backbone=lambda config: not config.freeze_backbone,
     token_weights=View(
         is_available=lambda config: config.has_tam or config.pooling == "rba",
         settings="pooling=sam and use_tam=true, or with pooling=rba",
     ),
-    controls=("pooling", "use_bilstm", "use_fam", "use_tam", "tam_ffn"),
     effects=lambda config: {
         ("use_bilstm", "use_fam", "use_tam"): config.pooling == "sam",
         ("bilstm_hidden_size", "num_bilstm_layers", "bilstm_merge"): config.has_bilstm,
@@ -28,9 +25,7 @@ SAM_ROBERTA = Family(
     tiny_fields={"bilstm_hidden_size": 16, "fam_reduction": 2, "tam_hidden_size": 9, "dropout": 0.0},
     ablations=(
         {"num_bilstm_layers": 1},
-        {"use_bilstm": False},
-        {"use_fam": False},
-        {"use_tam": False},
+        *({name: False} for name in ("use_bilstm", "use_fam", "use_tam")),
         {"tam_ffn": "token"},
         {"attention_order": "tam_fam"},
         *({"pooling": name} for name in ("none", "rb", "rba", "disan")),

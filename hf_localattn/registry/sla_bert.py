@@ -6,14 +6,13 @@ import torch
 
 from hf_localattn.models import SlaBertConfig, SlaBertTokenizer
 from hf_localattn.models.configuration_sla_bert import GATED
-from hf_localattn.registry.family import Family, Gates, LocalMap
+from hf_localattn.registry.family import Family, View
 
 
 def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return `word_index` and `dep_heads` (B, L) of a tree of words with one or two tokens each.
 
-    The first token of a row is a special token. In rows of more than two tokens, the last one is special too. All
-    tokens may attend to the third word.
+    The first and last tokens of a row are special tokens. All tokens may attend to the third word.
     """
     word_index, dep_heads = (torch.full(mask.shape, -1) for _ in range(2))
     for row, tokens in enumerate(mask.bool()):
@@ -29,21 +28,18 @@ def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
 SLA_BERT = Family(
     config=SlaBertConfig,
     tokenizer=SlaBertTokenizer,
-    paper="sla",
     parse="dep_heads",
-    local_map=LocalMap(
+    local_map=View(
         is_available=lambda config: config.num_active_local_layers > 0,
         settings=f"local_attention={', '.join(GATED)} or sgnet",
         title="local attention",
         by_default=False,
     ),
-    gates=Gates(
+    gates=View(
         is_available=lambda config: config.local_attention in GATED,
         settings=f"local_attention={' or '.join(GATED)}",
         layers=lambda config: config.sla_layer_indices,
     ),
-    tokenizer_defaults=lambda config: {"parser": None} if config.local_attention in ("window", "none") else {},
-    controls=("local_attention",),
     effects=lambda config: {
         ("syntax_threshold", "neighbor_window", "connect_roots"): config.local_attention == "syntax",
         ("window_size",): config.local_attention == "window",

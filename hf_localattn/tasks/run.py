@@ -10,7 +10,6 @@ from typing import Any
 
 import datasets
 import numpy as np
-import pyarrow.compute
 import torch.utils.data
 from transformers import PreTrainedTokenizerBase
 
@@ -280,11 +279,11 @@ def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokeni
             load_from_cache_file=not task.args.overwrite_cache,
             desc=f"Preparing {split} features",
         )
-    for query in (family.query for family in FAMILIES.values() if family.query is not None):
-        if query.input in features.column_names:
-            masks = pyarrow.compute.list_flatten(features.data.column(query.input), recursive=True)
-            if not pyarrow.compute.max(masks).as_py():
-                logger.warning("No %s row has a query: %s", split, query.warning)
+    for family in FAMILIES.values():
+        if family.query in features.column_names:
+            chunks = features.data.column(family.query).chunks
+            if not any(any(masks.flatten(recursive=True).unique().to_pylist()) for masks in chunks):
+                logger.warning("No %s row has a query: %s.", split, family.query_advice)
     return task.finish_features(split, rows, features)
 
 

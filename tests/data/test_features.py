@@ -4,12 +4,10 @@ import logging
 import re
 from types import SimpleNamespace
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from hypothesis import assume, given, settings
 from transformers import AutoTokenizer, ProphetNetTokenizer, RobertaTokenizer
 
 from hf_localattn import OaXLNetTokenizer
@@ -23,7 +21,6 @@ from hf_localattn.data.texts import (
     SINGLE_LABEL,
     Labels,
     format_predictions,
-    infer_problem_type,
     labels_of,
     load_texts,
     number_labels,
@@ -54,35 +51,25 @@ def load(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "expected"),
+    ("labels", "expected", "warns"),
     [
-        (["b", "a", "b"], Labels(SINGLE_LABEL, ("a", "b"))),
-        (["10", "9", "x", "-1"], Labels(SINGLE_LABEL, ("-1", "9", "10", "x"))),
-        ([1, 2.5], SCORES),
-        ([[3], [0, 10]], Labels(MULTI_LABEL, ("0", "3", "10"))),
+        (["b", "a", "b"], Labels(SINGLE_LABEL, ("a", "b")), False),
+        (["1", "0", None], Labels(SINGLE_LABEL, ("0", "1")), False),
+        (["10", "9", "x", "-2"], Labels(SINGLE_LABEL, ("-2", "9", "10", "x")), False),
+        ([[3], [0, 10]], Labels(MULTI_LABEL, ("0", "3", "10")), False),
+        (['["y"]', None], Labels(MULTI_LABEL, ("y",)), False),
+        (["1.0", "", "0.0", None], SCORES, True),
+        ([2.0, 1, 0.0], SCORES, True),
+        (["1.0", "0.5"], SCORES, False),
+        ([".5e3"], SCORES, False),
+        ([f"{number}.0" for number in range(20)], SCORES, True),
+        ([f"{number}.0" for number in range(21)], SCORES, False),
     ],
 )
-def test_labels_tell_what_is_predicted(load, labels, expected):
-    assert labels_of(load(*labels)) == expected
-    assert labels_of(load(None, require_labels=False)) is None
-
-
-@pytest.mark.parametrize(
-    ("labels", "problem", "warns"),
-    [
-        (["1.0", "", "0.0", None], REGRESSION, True),
-        ([2.0, 1, 0.0], REGRESSION, True),
-        (["1.0", "0.5"], REGRESSION, False),
-        ([".5e3"], REGRESSION, False),
-        ([f"{number}.0" for number in range(20)], REGRESSION, True),
-        ([f"{number}.0" for number in range(21)], REGRESSION, False),
-        (["1", "0", None], SINGLE_LABEL, False),
-        (["x", '["y"]'], MULTI_LABEL, False),
-    ],
-)
-def test_scores_that_may_be_classes(labels, problem, warns, caplog):
-    assert infer_problem_type(labels) == problem
+def test_labels_tell_what_is_predicted(load, labels, expected, warns, caplog):
+    assert labels_of(load(*labels, require_labels=False)) == expected
     assert ("--do_regression false" in caplog.text) is warns
+    assert labels_of(load(None, require_labels=False)) is None
 
 
 @pytest.mark.parametrize("task", GLUE_TASKS)
@@ -270,16 +257,6 @@ def test_a_word_is_in_scope_by_the_mean_of_its_tokens(margins, words, expected):
     assert in_scope(pairs(*margins), own, len(expected)) == expected
     names = word_labels(pairs(*margins)[:, ::-1], own, len(expected), ["x", "O"])
     assert names == ["O" if not inside and place in own else "x" for place, inside in enumerate(expected)]
-
-
-@settings(max_examples=50)
-@given(st.lists(st.lists(st.integers(-9, 9), max_size=4), min_size=1, max_size=6))
-def test_a_plain_mean(words):
-    assume(any(words))
-    assume(all(sum(margins) for margins in words if margins))  # no ties
-    own = [number for number, margins in enumerate(words) for _ in margins]
-    expected = [int(bool(margins) and sum(margins) > 0) for margins in words]
-    assert in_scope(pairs(*(margin for margins in words for margin in margins)), own, len(words)) == expected
 
 
 def test_rows_without_features_have_empty_scopes():

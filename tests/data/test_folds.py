@@ -26,28 +26,26 @@ def all_folds(rows, count, parts=BOTH, seed=0, **columns):
     return [split_rows(rows, Fold(number, count, seed), parts, **columns) for number in range(1, count + 1)]
 
 
-@pytest.mark.parametrize(("count", "size"), [(3, 3), (5, 23), (10, 100), (2, 4)])
-def test_parts_are_disjoint_and_test_parts_cover_all_rows(count, size):
-    tested = []
-    for data in all_folds(numbered(size), count):
-        assert sorted(row for rows in data.values() for row in rows["row"]) == list(range(size))
-        assert all(rows["row"] == sorted(rows["row"]) for rows in data.values())
-        tested += data["test"]["row"]
-    assert sorted(tested) == list(range(size))
-
-
 @pytest.mark.parametrize(
-    ("count", "parts", "expected"),
+    ("count", "size", "parts", "expected"),
     [
-        (10, BOTH, [80, 10, 10]),
-        (2, BOTH, [25, 50, 25]),  # something has to train
-        (5, ("validation",), [80, 20]),
-        (200, (), [100]),
+        (3, 3, BOTH, [1, 1, 1]),
+        (10, 100, BOTH, [80, 10, 10]),
+        (5, 23, BOTH, [13, 5, 5]),
+        (2, 100, BOTH, [25, 50, 25]),  # something has to train
+        (5, 100, ("validation",), [80, 20]),
+        (200, 100, (), [100]),
     ],
 )
-def test_sizes_of_parts(count, parts, expected):
-    data = all_folds(numbered(100), count, parts)[-1]
-    assert (list(data), list(map(len, data.values()))) == (["train", *parts], expected)
+def test_parts_are_disjoint_and_first_parts_cover_all_rows(count, size, parts, expected):
+    tested = []
+    for data in all_folds(numbered(size), count, parts):
+        assert sorted(row for rows in data.values() for row in rows["row"]) == list(range(size))
+        assert all(rows["row"] == sorted(rows["row"]) for rows in data.values())
+        tested += [row for part in parts[:1] for row in data[part]["row"]]
+    assert sorted(tested) == list(range(size if parts else 0))
+    assert list(data) == ["train", *parts]
+    assert list(map(len, all_folds(numbered(size), count, parts)[0].values())) == expected
 
 
 def test_the_seed_alone_decides():
@@ -60,13 +58,10 @@ def test_the_seed_alone_decides():
 
 
 def test_groups_stay_whole():
-    tested = []
     for data in all_folds(numbered(60, sentence=[f"s{n // 3}" for n in range(60)]), 5, group_column="sentence"):
         own = [set(rows["sentence"]) for rows in data.values()]
         assert sum(map(len, own)) == len(set.union(*own)) == 20
         assert list(map(len, data.values())) == [36, 12, 12]
-        tested += data["test"]["row"]
-    assert sorted(tested) == list(range(60))
 
 
 def test_every_part_has_the_classes_in_their_shares(recwarn):

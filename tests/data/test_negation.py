@@ -181,7 +181,6 @@ REFUSED = [
     # ending, content, place, word, options
     ("xml", bioscope(NESTED, "<sentence id='S2'><xcope></sentence>"), "line 6", "malformed"),
     ("xml", bioscope("<sentence id='S1'>a &nbsp; b</sentence>"), "line 5", "nbsp"),
-    ("xml", bioscope(NESTED, head='<!DOCTYPE a [<!ENTITY b "c">]>'), "line 2", "DOCTYPE"),
     ("xml", bioscope(NESTED, head='<!DOCTYPE Annotation [<!ENTITY b "c">]>'), "line 2", "DOCTYPE"),
     ("xml", bioscope(NESTED, head=ATTLIST), "line 2", "DOCTYPE"),
     ("xml", bioscope(NESTED, head='<!DOCTYPE html SYSTEM "a">'), "line 2", "DOCTYPE"),
@@ -191,7 +190,6 @@ REFUSED = [
     ("xml", bioscope(PLAIN), "", "no cues of negation; there are none"),
     ("xml", bioscope(NESTED.replace("negation", "speculation")), "", "2 of speculation"),
     ("xml", bioscope("<sentence>a</sentence>"), "line 5", "'id'"),
-    ("xml", bioscope(NESTED.replace(' id="X1"', "")), "line 5", "'id'"),
     ("xml", bioscope(NESTED.replace(' ref="X1"', ' ref=" "')), "line 5", "'ref'"),
     ("xml", bioscope(DOUBTFUL), "line 5", "doubt"),
     ("xml", bioscope(NESTED.replace(">neither<", "> <").replace(">nor<", "><")), "line 5", "no words"),
@@ -201,7 +199,6 @@ REFUSED = [
     ("xml", sfu("<W>a"), "line 3", "malformed"),
     ("xml", sfu(cue("", "not")), "line 3", "'ID'"),
     ("xml", sfu(cue(1, "not", "x")), "line 3", "'x'"),
-    ("xml", sfu(cue(1, "")), "line 3", "no words"),
     ("txt", NO.replace("*\t_\t_\t_", "*\t_\t_"), "line 2", "tale 2, which begins in line 1 and has 10 columns"),
     ("txt", BARE.replace("\t***", ""), "line 1", "7 columns"),
     ("txt", starsem(1, "not not _ _ _"), "line 1", "11 columns"),
@@ -211,17 +208,14 @@ REFUSED = [
     ("txt", starsem(1, "kind un _ _"), "line 1", "'un' is not a part"),
     ("txt", starsem(1, "not  _ _"), "line 1", "'' is not a part"),
     ("txt", starsem(1, " not _ _"), "line 1", "word"),
-    ("txt", NO, "", "no cues of speculation", {"cues": "speculation"}),
     ("txt", NO, "", "no cues of speculation", {"cues": "speculation", **EVERY}),
     ("txt", "\n \n", "", "empty"),
     ("jsonl", jsonl([1]), "line 1", "object"),
-    ("jsonl", jsonl(row(tokens="I never did")), "line 1", "'tokens'"),
     ("jsonl", jsonl(ROW, row(tokens=[])), "line 2", "skip_empty"),
     ("jsonl", jsonl(row(tokens=["I", " ", "x"])), "line 1", "blank"),
     ("jsonl", jsonl(row(cue=[0, 1])), "line 1", "'cue'.* 3 words; found a list of 2"),
     ("jsonl", jsonl(row(scope=[0, 1])), "line 1", "'scope'"),
     ("jsonl", jsonl(row(cue=[0, 2, 0])), "line 1", "'cue'.* found 2"),
-    ("jsonl", jsonl(row(scope=["I", "O", "O"])), "line 1", "'scope'"),
     ("jsonl", jsonl(ROW, row(cue=[0, 0, 0], id=7)), r"line 2 \(id 7\)", "no word"),
     ("jsonl", jsonl(row(cue_kind="doubt")), "line 1", "'cue_kind'"),
     ("jsonl", jsonl(row(cue_type="prefix")), "line 1", "'cue_type'"),
@@ -391,7 +385,7 @@ def scopes(draw, depth=3):
 
 
 def render(nodes, words, found):
-    """Return the XML of nodes; add their words to `words`, and kind, cue and scope of each scope to `found`."""
+    """Return the notation of nodes; add their words to `words`, and kind, cue and scope of each scope to `found`."""
     parts = []
     for node in nodes:
         if isinstance(node, str):
@@ -405,10 +399,10 @@ def render(nodes, words, found):
             if place in places:
                 own.add(len(words))
                 words.append("not")
-                inner.append(f'<cue type="{kind}" ref="X{number}">not</cue>')
+                inner.append(f"[{number}{'-' if kind == 'negation' else '?'} not]")
             inner.append(render(content[place : place + 1], words, found))
         found[number] = (kind, own, set(range(first, len(words))))
-        parts.append(f'<xcope id="X{number}">{" ".join(inner)}</xcope>')
+        parts.append(f"{{{number} {' '.join(inner)}}}")
     return " ".join(parts)
 
 
@@ -416,15 +410,14 @@ def render(nodes, words, found):
 @given(scopes(), st.sampled_from(["never", "corpus"]))
 def test_nested_scopes(tmp_path_factory, nodes, cue_in_scope):
     words, found = [], []
-    text = bioscope(f'<sentence id="S1">{render(nodes, words, found)}</sentence>')
-    path = write(tmp_path_factory.getbasetemp(), "xml", text)
+    path = write(tmp_path_factory.getbasetemp(), "xml", bioscope(s(render(nodes, words, found))))
+
+    def marks(places):
+        return [int(place in places) for place in range(len(words))]
+
+    outside = [own if cue_in_scope == "never" else set() for _, own, _ in found]
     expected = sorted(
-        (
-            kind,
-            [int(place in own) for place in range(len(words))],
-            [int(place in inside - (own if cue_in_scope == "never" else set())) for place in range(len(words))],
-        )
-        for kind, own, inside in found
+        (kind, marks(own), marks(inside - cut)) for (kind, own, inside), cut in zip(found, outside, strict=True)
     )
     rows = load_negation(path, "both", cue_in_scope, all_sentences=True).filter(lambda row: any(row["cue"]))
     assert all(row["tokens"] == words for row in rows)

@@ -222,16 +222,10 @@ def test_pads_and_spaces_are_not_answers():
     feature = {"example_id": "q", "offset_mapping": [None, (0, 2), (2, 5), (5, 6)], "cls_position": 0}
     found = answers([feature], [np.array([0.0, 1.0, 3.0, 4.0])], max_answer_length=1)
     assert [(c.text, c.start, c.end) for c in found.n_best] == [("cd", 3, 5), ("ab", 0, 2)]  # never the bare space
-
-
-@pytest.mark.parametrize(("threshold", "odds"), [(None, None), (0.0, 2.0)])
-def test_a_context_without_tokens_gives_no_answer(threshold, odds):
     feature = {"example_id": "q", "offset_mapping": [None, None], "cls_position": 0}
-    found = answers([feature], [[1, 2]], context="\u200b", null_threshold=threshold)
-    assert (found.best.text, found.best_span, found.null_odds) == ("", None, odds)
-
-
-def test_logits_that_do_not_fit():
+    for threshold, odds in ((None, None), (0.0, 2.0)):
+        found = answers([feature], [[1, 2]], context="\u200b", null_threshold=threshold)
+        assert (found.best.text, found.best_span, found.null_odds) == ("", None, odds)
     rows, nan = [logits()], [logits((4, np.nan))]
     for starts, ends in ((rows, nan), (nan, rows)):
         with pytest.raises(ValueError, match="question 'q' are NaN"):

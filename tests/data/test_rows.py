@@ -99,7 +99,6 @@ GOOD = {
         (texts(1, 2), "a = 1.0; b = 2.0", {"layout": TextColumns(problem_type=REGRESSION)}),
         (texts("1.5"), "a = 1.5", {"layout": TextColumns(problem_type=SINGLE_LABEL)}),
         (texts(["b", "a"], []), "a = ['a', 'b']; b = []"),
-        (texts([3], [0, 10]), "a = ['3']; b = ['0', '10']"),
         (("a.csv", SETS_IN_CELLS), "a = ['x', 'y']; b = []; c = None", OPTIONAL),
         (SENTIMENTS, "a = positive; b = negative; c = positive", {"layout": GLUE_TASKS["sst2"]}),
         (texts("x", None, -1), "a = x; b = None; c = None", OPTIONAL),
@@ -206,7 +205,6 @@ REFUSED = {
         (texts(1), "line 1", "--text_column_names", {"layout": TextColumns(("words",))}),
         (texts(1, text=None), "line 1", "None", {"layout": TextColumns(("text",))}),
         ([*texts(1), {"text": 3, "label": 1}], "line 2", "found 3"),
-        ([*texts(1), [1]], "line 2", "object with text, label"),
         (texts(1), "line 1", "'class'", {"layout": TextColumns(label="class")}),
         (texts(1, None), "line 2", "no label; found None"),
         (texts("a", " "), "line 2", "no label", SKIPPING),
@@ -283,7 +281,6 @@ REFUSED = {
     ],
     load_sentences: [
         ([WORDS, {**WORDS, "ner_tags": ["O"]}], r"line 2 \(id 0\)", "2 words.* 1 labels"),
-        ([{**WORDS, "tokens": "the cat"}], "line 1", "'tokens'"),
         ([{**WORDS, "tokens": ["the", 1]}], "line 1", "'tokens'"),
         ([{**WORDS, "ner_tags": "O O"}], "line 1", "'ner_tags'"),
         *(([{**WORDS, "ner_tags": ["O", label]}], "line 1", "label") for label in (0.5, True, "")),
@@ -308,7 +305,6 @@ REFUSED = {
         (("a.conllu", conllu(1, "go")), "", "no labels"),
         (("a.xml", CGED + "\n<DOC>\n<TEXT>你 & 我</TEXT></DOC>"), "line 6", "malformed"),
         (("a.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]>\n" + CORRECT), "line 1", "DOCTYPE"),
-        (("a.xml", "<!DOCTYPE _>\n" + CORRECT), "line 1", "DOCTYPE"),
         (("a.xml", CGED.replace("我在", "&b;")), "line 3", "malformed"),
         (("a.xml", "<ESSAY title='t'><TEXT/></ESSAY>"), "", "no DOC"),
         (("a.xml", "<DOC><CORRECTION/></DOC>"), "DOC 1", "0 TEXT"),
@@ -348,9 +344,7 @@ def test_files_that_are_no_text(tmp_path, load):
     [
         (load_texts, [{"text": "a"}], {}, ": has no column 'label'.*has text"),
         (load_texts, [{"label": 1}], {"layout": TextColumns(("text",))}, ": has no column 'text'"),
-        (load_texts, texts(0, None), {}, ", row 2: .*no label"),
         (load_squad, [asked("cow@0")], {}, r", row 1 \(id q\): .*'cow'"),
-        (load_squad, [{"id": "q", "passage": "a"}], {}, ": has no column 'context', 'question', 'answers'"),
         (load_answered, [without(asked("mat@4"), "question")], {}, ": has no column 'question'"),
         (load_sentences, [WORDS], {"columns": TokenColumns(task="chunk")}, ": has no column 'chunk_tags or labels'"),
         (load_negation, [{"tokens": ["a"]}], {}, ": has no column 'cue', 'scope'"),
@@ -367,7 +361,6 @@ def test_data_sets_that_are_refused(load, rows, options, word):
     ("kind", "values", "expected"),
     [
         (ClassLabel(names=["z", "a"]), [0, 1], "a = z; b = a"),
-        (ClassLabel(names=["1", "0"]), [0, 1], "a = 1; b = 0"),
         (ClassLabel(names=["z", "a"]), [-1, None], "a = None; b = None"),
         (List(ClassLabel(names=["z", "a"])), [[0], [0, 1]], "a = ['z']; b = ['a', 'z']"),
         (Value("int64"), [10, 9], "a = 10; b = 9"),
@@ -461,20 +454,6 @@ def test_rows_that_are_left_out_for_several_reasons(tmp_path, caplog):
     rows = [asked("mat@4", question=""), asked("mat@4", context=" ")]
     assert len(load_answered(write(tmp_path, rows), require_questions=False, skip_empty=True)) == 1
     assert count_unanswerable(load_squad(Dataset.from_list([asked(), asked("mat@4", id="r")]))) == 1
-
-
-@settings(max_examples=50)
-@given(st.text(min_size=1).filter(str.strip), st.data())
-def test_every_true_span_is_accepted(context, data):
-    start = data.draw(st.integers(0, len(context) - 1))
-    end = data.draw(st.integers(start + 1, len(context)))
-    row = asked(context=context, answers={"text": [context[start:end]], "answer_start": [start]}, title="")
-    source = Source("s", [("line 1", row)])
-    if context[start:end].strip():
-        assert load_squad(source).to_list() == [row]
-    else:
-        with pytest.raises(ValueError, match=r"line 1.*non-empty"):
-            load_squad(source)
 
 
 @st.composite

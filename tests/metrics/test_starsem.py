@@ -1,17 +1,9 @@
-"""The measures of *SEM 2012, also beside the program of the shared task, and means over negations."""
-
-import os
-import random
-import re
-import subprocess
+"""The measures of *SEM 2012, as the program of the shared task prints them, and means over negations."""
 
 import pytest
 
-from hf_localattn.data.negation import group_sentences, load_negation
-from hf_localattn.data.negation_corpora import format_starsem
 from hf_localattn.metrics import load_metric
-from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, MEASURES, STARSEM_SCORES, starsem
-from hf_localattn.resources import FOLDER
+from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, MEASURES, STARSEM_SCORES
 
 LEFT = "He/PRP never/RB left/VBD Mr./NNP Li/NNP ,/, unhappy/JJ and/CC careless/JJ ./."
 NEITHER = "Neither/CC he/PRP nor/CC I/PRP (/-LRB- ever/RB )/-RRB- left/VBD"
@@ -130,69 +122,3 @@ def test_what_is_no_negation(change):
         side = next(name for name in given if given[name] is sides["references"])
         with pytest.raises(ValueError, match=f"{side}, sentence 2.*cue.* 2 texts"):
             load_metric("starsem").compute(**given, pos=[["A", "B"]] * 2)
-
-
-SCRIPT, CORPORA = "HF_LOCALATTN_STARSEM_SCRIPT", "HF_LOCALATTN_STARSEM_CORPORA"
-
-
-LABELS = ["Cues", "Scopes(cue match)", "Scopes(no cue match)", "Scope tokens(no cue match)"]
-LABELS += ["Cues B", "Scopes B (cue match)", "Scopes B (no cue match)"]
-
-
-def spoil(sentence, rng, rate):
-    """Drop, double and change negations of a sentence at random."""
-    first, tokens, negations = sentence[0], sentence[0]["tokens"], []
-    for row in sentence:
-        for _ in range(rng.choice([0, 2]) if rng.random() < rate else 1):
-            own = {name: list(row[name]) for name in ("cue_text", "scope_text")}
-            for texts in own.values():
-                for place in rng.choices(range(len(tokens)), k=rng.randrange(4) if rng.random() < rate else 0):
-                    word, cut = tokens[place], rng.randrange(1, len(tokens[place]) + 1)
-                    # the whole word, mostly, or one of its ends
-                    texts[place] = "" if texts[place] else rng.choice([word, word, word, word[:cut], word[-cut:]])
-            if rng.random() < rate:
-                own["scope_text"] = [text.rstrip(".") or text for text in own["scope_text"]]
-            negations.append({**first, **own})
-    rng.shuffle(negations)
-    return [own for own in negations if any(own["cue_text"])] or [{**first, "cue_text": [""] * len(tokens)}]
-
-
-def printed_scores(folder, *sides):
-    """Return the scores that the program prints for annotated and predicted sentences."""
-    paths = [folder / "gold.txt", folder / "predicted.txt"]
-    for path, sentences in zip(paths, sides, strict=True):
-        path.write_bytes(format_starsem(sentences).encode())
-    command = ["perl", os.environ[SCRIPT], "-g", str(paths[0]), "-s", str(paths[1])]
-    output = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    scores = {}
-    for name, label in zip(TABLE, LABELS, strict=True):
-        cells = re.search(rf"^{re.escape(label)}:(.*)$", output, re.MULTILINE)
-        assert cells, f"the program prints no {name}: version 2.2 does"
-        for score, value in zip(("precision", "recall", "f1"), cells[1].split("|")[-3:], strict=True):
-            scores[f"starsem_{name}_{score}"] = round(float(value) / 100, 4)
-    for kind in ("", "negation "):
-        name = f"starsem_correct_{kind}sentences".replace(" ", "_")
-        scores[name] = round(float(re.search(rf"% correct {kind}sentences: ([\d.]+)", output)[1]) / 100, 4)
-    return scores
-
-
-@pytest.mark.corpus(reason="needs a program that is not ours to pass on")
-def test_all_measures_equal_those_of_the_program(tmp_path):
-    if SCRIPT not in os.environ:
-        pytest.skip(f"{SCRIPT} does not say where the program is")
-    corpora = os.environ.get(CORPORA) or str(FOLDER / "samples" / "negation" / "starsem.txt")
-    for path in corpora.split(os.pathsep):
-        sentences = group_sentences(load_negation(path, all_sentences=True))
-        for trial in range(25):
-            rng = random.Random(trial)
-            gold = [spoil(own, rng, 0.3 * (trial % 3)) for own in sentences]
-            predicted = [spoil(own, rng, rng.choice([0.02, 0.1, 0.5, 1])) for own in gold]
-            found, true = (
-                [[row for row in own if any(row["cue_text"])] for own in side] for side in (predicted, gold)
-            )
-            if not any(true):
-                continue
-            scores = starsem(found, true, [own[0]["pos"] for own in gold])
-            printed = printed_scores(tmp_path, gold, predicted)
-            for name in STARSEM_SCORES:
-                assert scores[name] == printed[name], f"{path}, trial {trial}, {name}"

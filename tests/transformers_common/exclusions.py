@@ -16,7 +16,7 @@ XLNET = "*/*/xlnet"
 
 ACCELERATOR = "needs an accelerator"
 FLASH = "needs a GPU and flash attention"
-SLOW = "needs RUN_SLOW=1 and exporters; ours: test_exports_with_any_batch_and_length, tests/test_onnx.py"
+SLOW = "needs RUN_SLOW=1 and exporters; ours: test_exports_with_any_batch_and_length, tests/test_adapting.py"
 DEEPSPEED = "needs deepspeed"
 OTHER_KIND = "is about another kind of model: "
 NO_CHECKPOINTING = (

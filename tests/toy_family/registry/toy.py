@@ -2,14 +2,12 @@
 
 from hf_localattn.models.configuration_toy import ToyConfig
 
-from hf_localattn.models import modeling_toy
-from hf_localattn.registry.family import Family, LocalMap
+from hf_localattn.registry.family import Family, View
 
 TOY = Family(
     config=ToyConfig,
-    classes=modeling_toy,
     example="A toy is read.",
-    local_map=LocalMap(
+    local_map=View(
         is_available=lambda config: config.num_toy_layers > 0, settings="num_toy_layers > 0", title="toy attention"
     ),
     ablations=({"num_toy_layers": 1}, {"toy_window": 2}),
