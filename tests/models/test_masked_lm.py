@@ -1,6 +1,5 @@
 """Masked language modeling: the backbone's own head, its start, and what its training gives to other heads."""
 
-
 import pytest
 import torch
 from safetensors.torch import load_file
