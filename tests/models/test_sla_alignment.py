@@ -117,23 +117,19 @@ def test_words_under_one_token(heads, starts, ends, offsets, expected):
 
 
 def test_given_words_keep_their_numbers():
-    first, second = Words(3, [1, 1, 1]), Words(2, [0, 0])
-    sequence_ids = [None, 0, 0, 0, None, 1, 1, None]
-    word_ids = [None, 0, 0, 2, None, 0, 1, None]
-    word_index, dep_heads = align(sequence_ids, None, word_ids, [first, second])
+    sequence_ids, word_ids = [None, 0, 0, 0, None, 1, 1, None], [None, 0, 0, 2, None, 0, 1, None]
+    word_index, dep_heads = align(sequence_ids, None, word_ids, [Words(3, [1, 1, 1]), Words(2, [0, 0])])
     assert word_index == [-1, 0, 0, 2, -1, 3, 4, -1]
     assert dep_heads == [-1, 1, 1, 3, -1, 5, 5, -1]
 
 
-def test_words_without_heads_have_numbers():
-    words = whitespace_words("It is  good.")
-    assert align([0, 0, 0, 0], [(0, 2), (3, 5), (7, 11), (11, 12)], None, [words])[0] == [0, 1, 2, 2]
-
-
 @given(st.text(alphabet="ab \t\n\x1c\u00a0\u2003\u3000\u200b", max_size=20))
 def test_white_space_splits_as_python_does(text):
+    """Such words have numbers, but no heads."""
     words = whitespace_words(text)
-    assert [text[start:end] for start, end in zip(words.starts, words.ends, strict=True)] == text.split()
+    spans = list(zip(words.starts, words.ends, strict=True))
+    assert [text[start:end] for start, end in spans] == text.split()
+    assert align([0] * len(spans), spans, None, [words])[0] == list(range(len(spans)))
 
 
 @given(st.integers(1, 9).flatmap(forests))
