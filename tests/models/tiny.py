@@ -203,7 +203,7 @@ def loss(model, task, run_by=None, **inputs):
     """The model's own loss; for a headless one any function of all its outputs."""
     states = inputs.get("input_ids", inputs.get("inputs_embeds"))
     answers = {} if task == "headless" else labels(task, *states.shape[:2])
-    output = (run_by or model)(**adapted(model, **inputs, **answers))
+    output = (model if run_by is None else run_by)(**adapted(model, **inputs, **answers))
     if answers:
         return output.loss
     every = [output[name] for name in ("last_hidden_state", "pooler_output") if name in output]
