@@ -17,12 +17,12 @@ from tqdm.auto import tqdm
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
-from hf_localattn.extras import require
-from hf_localattn.files import remove_leftovers
+from hf_localattn.files import atomic_write, remove_leftovers
+from hf_localattn.inspection.draw import picture
 from hf_localattn.studies.processes import RunFailed
 from hf_localattn_command import exit_on_interrupt
-from reproduction.figures import draw_figure
-from reproduction.plan import Selection, TableRun, check_runs, first_of_each, plan, select
+from reproduction.figures import figure_of
+from reproduction.plan import Selection, check_runs, plan, select
 from reproduction.report import write_report
 from reproduction.runs import best_setting, execute, result_of
 from reproduction.tables import load_table, table_names
@@ -55,82 +55,70 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command. User errors print one line to stderr and exit with code 2."""
-    words = sys.argv[1:] if words is None else words
-    if list(words[:1]) == ["negation"]:
-        from reproduction import negation
-
-        with exit_on_interrupt(resumable=True), exit_on_user_error():
-            negation.main(words[1:])
-        return
-    options = vars(parser().parse_args(words))
+    words = list(sys.argv[1:] if words is None else words)
     with exit_on_interrupt(resumable=True), exit_on_user_error(), exit_on_user_error(RunFailed):
+        if words[:1] == ["negation"]:
+            from reproduction import negation
+
+            return negation.main(words[1:])
+        options = vars(parser().parse_args(words))
+        for name in ("num_runs", "max_samples", "workers"):
+            if options[name] is not None and options[name] < 1:
+                raise ValueError(f"--{name.replace('_', '-')} must be at least 1; got {options[name]}.")
         if (table := options.pop("table")) is None:
-            list_tables()
-            return
-        require("train", "`python -m reproduction`")
+            return list_tables()
         output, searches, dry_run = (options.pop(name) for name in ("output_dir", "search", "dry_run"))
-        place = {name: options.pop(name) for name in ("keep_models", "workers", "ray_address")}
-        if place["workers"] < 1:
-            raise ValueError(f"--workers must be at least 1; got {place['workers']}.")
-        reproduce(select(table, **options), output, searches=searches, dry_run=dry_run, **place)
+        place = {name: options.pop(name) for name in ("workers", "ray_address")}
+        how = {"searches": searches, "dry_run": dry_run, "keep_models": options.pop("keep_models")}
+        reproduce(select(table, **options), output, **how, **place)
 
 
 def reproduce(
-    selection: Selection, output: Path, *, searches: bool = False, dry_run: bool = False, **place: Any
+    selection: Selection, output: Path, *, searches: bool, dry_run: bool, keep_models: bool, **place: Any
 ) -> None:
     """Run the unfinished runs of a table, and write `TABLE.json`, `TABLE.md` and, for a figure, `TABLE.png`.
 
     All is checked before anything is run. With `searches`, the paper's grid is searched first for each row and task,
-    with the first seed. `place` has the arguments of `execute`. If runs fail, the others are reported.
+    with the first seed. `place` has the workers and the Ray address. If runs fail, the others are reported.
     """
-    output = output.resolve()
+    output, table = output.resolve(), selection.table
     runs = plan(selection, output / "runs")
     if not runs:
-        raise ValueError(f"No such row of {selection.table.name} can be run: the paper quotes their numbers.")
-    print(f"{selection.table.title} ({selection.table.source})")
+        raise ValueError(f"No such row of {table.name} can be run: the paper quotes their numbers.")
+    print(f"{table.title} ({table.source})")
     left = [run for run in runs if result_of(run) is None]
-    for run in first_of_each(runs) if dry_run else ():
-        own = [one for one in runs if one.key == run.key]
-        done = len(own) - sum(one in left for one in own)
-        counted = f"{len(own)} run{'s' * (len(own) > 1)}{f', {done} done' if done else ''}"
-        print(f"{', '.join(run.key)} ({counted}):\n  {run.command}")
+    firsts = [run for run in runs if run.number == 1]
+    for run in firsts if dry_run else ():
+        print(f"{', '.join(run.key)}:\n  {run.command}")
     check_runs(runs if searches else left)
     print(f"{len(left)} of {len(runs)} runs are left.")
-    if not dry_run:
-        with claimed(output):
-            remove_leftovers(output)
-            _execute(selection, output, runs, searches=searches, **place)
-
-
-def _execute(selection: Selection, output: Path, runs: list[TableRun], *, searches: bool, **place: Any) -> None:
-    path, found, failed = output / f"{selection.table.name}.json", [], []
-    if searches:
-        options = {name: place[name] for name in ("workers", "ray_address")}
-        best = {
-            run.key: best_setting(run, selection.args, **options)
-            for run in tqdm(first_of_each(runs), "searching", unit="row")
-        }
-        found = [search for _, search in best.values() if search is not None]
-        runs = [dataclasses.replace(run, options={**run.options, **best[run.key][0]}) for run in runs]
-    done = [(run, record) for run in runs if (record := result_of(run)) is not None]
-    metrics = write_report(selection, path, done, found) if done else {}
-    left = [run for run in runs if result_of(run) is None]
-    for ended, error in execute(left, **place):
-        if error is not None:
-            failed.append(f"{ended.name}: {error}")
-            continue
-        same = [run for run in left if run.folder == ended.folder]
-        done += [(run, record) for run in same if (record := result_of(run)) is not None]
-        metrics = write_report(selection, path, done, found)
-    if failed:
-        raise RunFailed(f"Runs without a result: {'; '.join(failed)}. Repeat the command to run them again.")
-    print(path.with_suffix(".md").read_text(encoding="utf-8"))
-    for run, _ in done:
-        if (run.folder / "config.json").is_file():
-            print(f"{run.row.name}, {run.task.name}, run {run.number}: {run.folder}")
-    print(f"Wrote {path.with_suffix('.md')} and .json.")
-    if selection.table.figure is not None:
-        print(draw_figure(selection.table, metrics, output))
+    if dry_run:
+        return
+    path, found, failed = output / f"{table.name}.json", [], []
+    with claimed(output):
+        remove_leftovers(output)
+        if searches:
+            tried = tqdm(firsts, "searching", unit="row")
+            best = {run.key: best_setting(run, selection.args, **place) for run in tried}
+            found = [search for _, search in best.values() if search is not None]
+            runs = [dataclasses.replace(run, options={**run.options, **best[run.key][0]}) for run in runs]
+            left = [run for run in runs if result_of(run) is None]
+        records = write_report(selection, path, runs, found)
+        for run, error in execute(left, keep_models=keep_models, **place):
+            if error is None:
+                records = write_report(selection, path, runs, found)
+            else:
+                failed.append(f"{run.name}: {error}")
+        if failed:
+            raise RunFailed(f"Runs without a result: {'; '.join(failed)}. Repeat the command to run them again.")
+        print(path.with_suffix(".md").read_text(encoding="utf-8"))
+        for run in runs:
+            if (run.folder / "config.json").is_file():
+                print(f"{run.row.name}, {run.task.name}, run {run.number}: {run.folder}")
+        print(f"Wrote {path.with_suffix('.md')} and .json.")
+        if (figure := figure_of(table, records)) is not None:
+            atomic_write(path.with_suffix(".png"), picture(figure, "png"))
+            print(f"Drew {path.with_suffix('.png')}.")
 
 
 def list_tables() -> None:

@@ -34,7 +34,7 @@ class Entry(BaseModel):
 
 
 class Corpus(Entry):
-    """A corpus on the Hub or in local files, with its printed title, the URL of its source, its license and format.
+    """A corpus on the Hub or in local files, with its title, the URL of its source, its license and its format.
 
     Attributes:
         files: further names of each split's file in a folder of the corpus, in addition to the names in `SPLITS`,
@@ -55,20 +55,18 @@ class Corpus(Entry):
     config: str | None = None
     arguments: dict[str, Any] = {}
 
-    def stems(self, split: str) -> list[str]:
-        """Return the names that the file of a split may have, without a suffix."""
-        return [*SPLITS[split], *(self.files.get(split) or ())]
-
-    def expected(self, splits: Sequence[str]) -> str:
-        """Return the names of the files of splits, for messages."""
-        names = (" or ".join(f"{stem}.*" for stem in self.stems(split) if stem != ".") for split in splits)
-        return f"{', '.join(names)}: {self.format}"
+    def place(self, where: str | None) -> str:
+        """Describe the source of the rows without local paths. `where` is as in `corpus_arguments`."""
+        if where is not None:
+            return "the samples of this package" if where == SAMPLES else "local files"
+        return f"the Hub: {self.hub}" + (f" ({self.config})" if self.config else "")
 
 
 def named(entries: Mapping[str, Any]) -> dict[str, Any]:
     """Add to each entry of a file its key as `name`. A text stands for an entry with a metric alone."""
-    given = {name: {"metric": own} if isinstance(own, str) else own for name, own in entries.items()}
-    return {name: {"name": name, **own} for name, own in given.items()}
+    return {
+        name: {"name": name, **({"metric": own} if isinstance(own, str) else own)} for name, own in entries.items()
+    }
 
 
 @cache
@@ -93,31 +91,24 @@ def corpus_arguments(
         ValueError: the corpus is not on the Hub. The message names its source.
         FileNotFoundError: the folder or the file of a split does not exist.
     """
-    if where is None:
-        if corpus.hub is None:
-            raise ValueError(
-                f"{corpus.title} cannot be loaded from the Hub. Get it from {corpus.source} (license:"
-                f" {corpus.license}) and give its folder, --data {corpus.name}=FOLDER, with {corpus.expected(splits)}"
-            )
-        # For a task of GLUE, --task_name is enough.
+    names = {split: [*SPLITS[split], *(corpus.files.get(split) or ())] for split in (*splits, *optional)}
+    told = (" or ".join(f"{name}.*" for name in names[split] if name != ".") for split in splits)
+    expected = f"{', '.join(told)}: {corpus.format}"
+    if where is None and corpus.hub is None:
+        raise ValueError(
+            f"{corpus.title} cannot be loaded from the Hub. Get it from {corpus.source} (license: {corpus.license})"
+            f" and give its folder, --data {corpus.name}=FOLDER, with {expected}"
+        )
+    if where is None:  # for a task of GLUE, --task_name is enough
         hub = {} if corpus.hub == GLUE else {"dataset_name": corpus.hub, "dataset_config_name": corpus.config}
         return {**hub, **corpus.arguments}
     found = {}
-    for split in (*splits, *optional):
-        candidates = [Path(where, f"{stem}{suffix}") for stem in corpus.stems(split) for suffix in SUFFIXES]
-        if where == SAMPLES:
-            candidates = [RESOURCES / corpus.sample[split]]
-        if path := next(filter(Path.exists, candidates), None):
-            found[split] = path
-    if missing := [split for split in splits if split not in found]:
-        lacks = f" lacks the {' and '.join(missing)} data" if Path(where).is_dir() else ": there is no such folder"
-        raise FileNotFoundError(f"--data {corpus.name}={where}{lacks}. It should hold {corpus.expected(missing)}")
-    return {**{f"{split}_file": str(path) for split, path in found.items()}, **corpus.arguments}
-
-
-def describe_source(name: str, where: str | None) -> str:
-    """Describe the source of a corpus without local paths."""
-    if where is not None:
-        return "the samples of this package" if where == SAMPLES else "local files"
-    corpus = load_corpora()[name]
-    return f"the Hub: {corpus.hub}" + (f" ({corpus.config})" if corpus.config else "")
+    for split, own in names.items():
+        candidates = [Path(where, f"{name}{suffix}") for name in own for suffix in SUFFIXES]
+        path = next(filter(Path.exists, [RESOURCES / corpus.sample[split]] if where == SAMPLES else candidates), None)
+        if path is not None:
+            found[f"{split}_file"] = str(path)
+        elif split in splits:
+            lacks = f" lacks the {split} data" if Path(where).is_dir() else ": there is no such folder"
+            raise FileNotFoundError(f"--data {corpus.name}={where}{lacks}. It should hold {expected}")
+    return {**found, **corpus.arguments}

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import statistics
-import time
-from pathlib import Path
-from typing import Any
+import timeit
 
 import torch
 
 from hf_localattn.registry import family_of
+from hf_localattn.studies.study import Study
 from hf_localattn.training.models import load_model_and_tokenizer
-from reproduction.plan import TableRun
 
 BATCH_SIZES = (1, 8, 32)
 REPEATS = 5
-CUE = 1
-"""Number of query tokens of a text."""
 
 
-def profile(run: TableRun) -> dict[str, float]:
+def profile(study: Study) -> dict[str, float]:
     """Return the number of parameters of a token classification model, and its inference time for each batch size.
 
     Each text consists of `max_seq_length` random tokens with one query token. The time is the minimum of several runs.
-
-    Args:
-        run: run with options of `run_ner.py`.
     """
-    study = run.study(Path("unused"))
     device, length = study.training_args.device, study.data_args.max_seq_length
-    fields = {"num_labels": 2, "id2label": {0: "O", 1: "SCOPE"}, "label2id": {"O": 0, "SCOPE": 1}}
-    model, _ = load_model_and_tokenizer("token-classification", study.model_args, study.training_args, **fields)
+    model, _ = load_model_and_tokenizer("token-classification", study.model_args, study.training_args, num_labels=2)
     model.eval().to(device)
     family = family_of(model.config)
     metrics = {"parameters": float(sum(parameter.numel() for parameter in model.parameters()))}
@@ -39,20 +30,24 @@ def profile(run: TableRun) -> dict[str, float]:
         inputs = {"input_ids": torch.randint(5, model.config.vocab_size, (size, length), device=device)}
         if family is not None and family.query is not None and family.query in model.config.required_inputs:
             inputs[family.query] = torch.zeros_like(inputs["input_ids"])
-            inputs[family.query][:, length // 2 : length // 2 + CUE] = 1
-        metrics[f"inference_seconds_batch_{size}"] = min(_seconds(model, inputs) for _ in range(REPEATS))
+            inputs[family.query][:, length // 2] = 1
+
+        @torch.no_grad()
+        def forward(inputs: dict[str, torch.Tensor] = inputs) -> None:
+            model(**inputs)
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+
+        metrics[f"inference_seconds_batch_{size}"] = min(timeit.repeat(forward, number=1, repeat=REPEATS))
     return metrics
 
 
-def text_statistics(run: TableRun) -> dict[str, float]:
+def text_statistics(study: Study) -> dict[str, float]:
     """Return the number of texts of each split, and their maximum, mean and minimum length in tokens.
 
     Special tokens are not counted. Texts are truncated to `max_seq_length` tokens.
-
-    Args:
-        run: run with options of `run_glue.py`.
     """
-    prepared = run.study(Path("unused")).prepare()
+    prepared = study.prepare()
     special = prepared.trainer.processing_class.num_special_tokens_to_add()
     metrics: dict[str, float] = {}
     for split, features in prepared.features.items():
@@ -62,14 +57,5 @@ def text_statistics(run: TableRun) -> dict[str, float]:
     return metrics
 
 
-MEASURES = {"profile": profile, "statistics": text_statistics}
-"""Measures, by name in a table."""
-
-
-@torch.no_grad()
-def _seconds(model: torch.nn.Module, inputs: dict[str, Any]) -> float:
-    begun = time.perf_counter()
-    model(**inputs)
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter() - begun
+MEASURES = {"profile": ("ner", profile), "statistics": ("glue", text_statistics)}
+"""Measures by name in a table, each with the script whose options it has."""

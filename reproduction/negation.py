@@ -256,7 +256,7 @@ def main(words: Sequence[str] | None = None) -> None:
     }
     for run, result in run_all([one for some in runs.values() for one in some], own.workers):
         if isinstance(result, RunFailed):
-            raise SystemExit(f"error: {run.folder.name}: {result}")
+            raise RunFailed(f"{run.folder.name}: {result}")
     scores = {name: [recipe.scores(one) for one in some] for name, some in runs.items()}
     report = table(scores)
     atomic_write(recipe.folder / "report.md", report + "\n")

@@ -3,55 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hf_localattn.files import atomic_write
 from hf_localattn.studies.compare import Comparison, compare_runs, format_interval, format_p, holm
 from hf_localattn.studies.study import write_results
-from reproduction.corpora import describe_source
+from reproduction.corpora import load_corpora
 from reproduction.plan import Selection, TableRun
+from reproduction.runs import result_of
 from reproduction.tables import Row, Score, Table, TableTask
 
-Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
-"""Metrics by row and task, and by run number."""
-
-CHOICES = {"backbone": "backbone", "parser": "parser", "runs": "number of runs", "limit": "rows of each split at most"}
-"""Settings of the caller in result files, with their names in the report."""
+Records = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
+"""Records of runs, with their `metrics` and digests of their `data`, by row and task and by run number."""
 
 
-def finite_scores(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]:
-    """Return the finite scores of a row, by run number, in the paper's unit."""
-    return {number: value for number, value in _scores(runs, row, task, score).items() if math.isfinite(value)}
-
-
-def _scores(runs: Runs, row: str, task: str, score: Score) -> dict[int, float]:
+def scores_of(records: Records, row: str, task: str, score: Score) -> dict[int, float]:
     """Return a score of all runs of a row, by run number, in the paper's unit. JSON has null for NaN."""
-    return {
-        number: math.nan if metrics[score.metric] is None else metrics[score.metric] * score.scale
-        for number, metrics in runs.get((row, task), {}).items()
-        if score.metric in metrics
-    }
+    known = {number: record["metrics"] for number, record in records.get((row, task), {}).items()}
+    found = {number: metrics[score.metric] for number, metrics in known.items() if score.metric in metrics}
+    return {number: math.nan if value is None else value * score.scale for number, value in found.items()}
 
 
-def summarize(
-    table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], runs: Runs, data: Runs = MappingProxyType({})
-) -> list[dict[str, Any]]:
-    """Return a cell for each published or measured score, in the table's order, from metrics and digests of data.
+def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], records: Records) -> list[dict[str, Any]]:
+    """Return a cell of `TABLE.json` for each published or measured score, in the table's order.
 
-    Returns:
-        Cells of `TABLE.json`: names and titles; `published` and `measured` number (mean of the runs) in the paper's
-        unit or as a ratio to the baseline, `deviation` of the sample and their `difference`; the fields of
-        `Comparison` with the same runs of the baseline, the difference as `against_baseline`; and
-        `corrected_p_value`, after Holm's correction for all comparisons of the table. Unknown values are None.
+    Numbers are in the paper's unit, or ratios to the baseline. `corrected_p_value` has Holm's correction for all
+    comparisons of the table. Unknown values are None.
     """
     cells = [
-        _cell(table, row, task, score, runs, data)
+        _cell(table, row, task, score, records)
         for row in rows
         for task in tasks
         if row.tasks is None or task.name in row.tasks
@@ -65,23 +51,24 @@ def summarize(
     return cells
 
 
-def _cell(table: Table, row: Row, task: TableTask, score: Score, runs: Runs, data: Runs) -> dict[str, Any]:
-    own = _scores(runs, row.name, task.name, score)
-    published = table.published(row, task, score.name)
+def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Records) -> dict[str, Any]:
+    own = scores_of(records, row.name, task.name, score)
+    published = row.printed(task, score.name)
     baseline = None if row.baseline is None else table.rows[row.baseline]
-    other = {} if baseline is None else _scores(runs, baseline.name, task.name, score)
+    other = {} if baseline is None else scores_of(records, baseline.name, task.name, score)
     if score.ratio:
         reference = baseline or row  # a baseline is compared with itself
-        whole = finite_scores(runs, reference.name, task.name, score).values()
+        whole = list(filter(math.isfinite, scores_of(records, reference.name, task.name, score).values()))
         unit = statistics.fmean(whole) if whole else 0.0
         own, other = ({number: value / unit for number, value in one.items()} if unit else {} for one in (own, other))
-        known = table.published(reference, task, score.name)
+        known = reference.printed(task, score.name)
         published = published / known if published is not None and known else None
     values = [value for value in own.values() if math.isfinite(value)]
     found = Comparison()
     if baseline is not None:
-        digests = (data.get((name, task.name)) for name in (row.name, baseline.name))
-        found = compare_runs(own, other, *digests, folds=task.folds)
+        both = (records.get((name, task.name), {}) for name in (row.name, baseline.name))
+        data = ({number: record["data"] for number, record in one.items()} for one in both)
+        found = compare_runs(own, other, *data, folds=task.folds)
     compared = dataclasses.asdict(found)
     return {
         "row": row.name,
@@ -100,24 +87,23 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, runs: Runs, dat
     }
 
 
-def write_report(
-    selection: Selection, path: Path, runs: Sequence[tuple[TableRun, Mapping[str, Any]]], searches: Sequence[Any] = ()
-) -> dict[tuple[str, str], dict[int, dict[str, Any]]]:
-    """Write the measured table of a selection as JSON and as Markdown, and return the metrics of its runs.
+def write_report(selection: Selection, path: Path, runs: Sequence[TableRun], searches: Sequence[Any] = ()) -> Records:
+    """Write the measured table of a selection as JSON and as Markdown, and return the records of its finished runs.
 
-    `path` is the .json file, `runs` are the finished runs with their records, and `searches` the results of searches.
+    `path` is the .json file, and `searches` are the results of searches. Nothing is written if no run is finished.
     """
-    metrics: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-    data: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-    results = []
-    for run, record in runs:
-        metrics.setdefault(run.key, {})[run.number] = record["metrics"]
-        data.setdefault(run.key, {})[run.number] = record["data"]
+    records: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
+    results, table = [], selection.table
+    for run in runs:
+        if (record := result_of(run)) is None:
+            continue
+        records.setdefault(run.key, {})[run.number] = record
         folder = str(run.folder.relative_to(path.parent))
         where = {"row": run.row.name, "task": run.task.name, "run": run.number, "command": run.command}
         kept = folder if (run.folder / "config.json").is_file() else None
         results.append({**record, **where, "folder": folder, "folds": run.task.folds, "model": kept})
-    table, told = selection.table, selection.as_data()
+    if not results:
+        return records
     tasks = [task for task in selection.tasks if task.script != "profile"]  # a profile reads no data
     corpora = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
     found = {
@@ -125,16 +111,15 @@ def write_report(
         "title": table.title,
         "source": table.source,
         "notes": table.notes,
-        "command": told["command"] + " --search" * bool(searches),
-        "choices": told["choices"],
+        "command": selection.command + " --search" * bool(searches),
         "searches": searches,
-        "corpora": {name: describe_source(name, selection.where(name)) for name in corpora},
-        "scores": summarize(table, selection.rows, selection.tasks, metrics, data),
+        "corpora": {name: load_corpora()[name].place(selection.data.get(name)) for name in corpora},
+        "scores": summarize(table, selection.rows, selection.tasks, records),
         "runs": results,
     }
     write_results(path, found)
     atomic_write(path.with_suffix(".md"), as_markdown(found))
-    return metrics
+    return records
 
 
 def as_markdown(found: Mapping[str, Any]) -> str:
@@ -144,15 +129,13 @@ def as_markdown(found: Mapping[str, Any]) -> str:
     cells = [c for c in found["scores"] if c["measured"] is not None or (c["row"], c["task"]) not in ran]
     baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
     against = f"against {baselines[0] if len(baselines) == 1 else 'baseline'}"
-    columns = ["row", "task", "score", "published", "measured", "difference", against, "95 % interval"]
-    columns += ["corrected p (n)"]
-    hidden = set() if any(cell["published"] is not None for cell in cells) else {"published", "difference"}
-    hidden |= set() if len({cell["task"] for cell in cells}) > 1 else {"task"}
-    rows = [dict(zip(columns, _shown(cell), strict=True)) for cell in cells]
-    shown = [name for name in columns if name not in hidden]
+    quotes = any(cell["published"] is not None for cell in cells)
+    columns = {"row": True, "task": len({cell["task"] for cell in cells}) > 1, "score": True, "published": quotes}
+    columns |= {"measured": True, "difference": quotes, against: True, "95 % interval": True, "corrected p (n)": True}
+    heads = [name for name, is_shown in columns.items() if is_shown]
     lines = [f"## {found['title']}", "", f"{found['source']} (`{found['table']}`).", ""]
-    lines += [*(f"* {text}" for text in _about(found)), "", _line(shown), _line(["---"] * len(shown))]
-    lines += [_line([row[name] for name in shown]) for row in rows]
+    lines += [*(f"* {text}" for text in _about(found)), "", _line(heads), _line(["---"] * len(heads))]
+    lines += [_line(itertools.compress(_shown(cell), columns.values())) for cell in cells]
     notes = []
     for baseline in baselines if len(baselines) > 1 else ():
         own = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
@@ -179,14 +162,8 @@ def _shown(cell: Mapping[str, Any]) -> list[str]:
 
 
 def _about(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines on data, changed settings, searches and versions."""
-    choices = found["choices"]
+    """Yield lines on data, searches and versions."""
     yield f"Data: {'; '.join(f'{name} from {where}' for name, where in found['corpora'].items())}."
-    own = {title: choices[name] for name, title in CHOICES.items() if choices.get(name) is not None}
-    if choices.get("also") is not None:
-        own["further test corpora"] = ", ".join(choices["also"]) or "none"
-    if own := own | choices["arguments"]:
-        yield f"Changed from the recipe: {', '.join(f'{name} {value}' for name, value in own.items())}."
     for search in found["searches"]:
         tried = len(search["tried"]) + len(search["failed"])
         failed = f", of which {len(search['failed'])} failed" if search["failed"] else ""
@@ -195,11 +172,12 @@ def _about(found: Mapping[str, Any]) -> Iterator[str]:
             f"Searched for {search['row']}, {search['task']}, with the first seed: {tried} settings"
             f"{failed}; the best is {best}, with {search['metric']} {search['score']:.4f}."
         )
-    versions = [", ".join(f"{name} {number}" for name, number in run["versions"].items()) for run in found["runs"]]
-    places = Counter(f"{own}, on {run['device']}" for own, run in zip(versions, found["runs"], strict=True))
+    places = Counter(
+        f"{', '.join(map(' '.join, run['versions'].items()))}, on {run['device']}" for run in found["runs"]
+    )
     for place, count in places.items():
         yield f"{count} run{'' if count == 1 else 's'}: {place}."
 
 
-def _line(cells: Sequence[str]) -> str:
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"

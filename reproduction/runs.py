@@ -28,21 +28,21 @@ from reproduction.measures import MEASURES
 from reproduction.plan import UNUSUAL, TableRun, device_name
 
 NOT_TESTED = (
-    *("family", "backbone", "dataset_name", "dataset_config_name", "train_file", "validation_file", "num_folds"),
-    *("do_train", "do_eval", "early_stopping_patience", "eval_strategy", "load_best_model_at_end", "fold"),
+    *("family", "backbone", "dataset_name", "dataset_config_name", "train_file", "validation_file", "test_file"),
+    *("do_train", "do_eval", "early_stopping_patience", "eval_strategy", "load_best_model_at_end"),
+    *("num_folds", "fold"),
 )
 """Options that do not apply when a trained model is tested on other corpora."""
 
 
 def result_of(run: TableRun) -> dict[str, Any] | None:
     """Return the record of a run, or None if the run is not finished, or lacks one of its tests."""
-    path = beside(run, ".result.json")
+    path = _beside(run, ".result.json")
     found = read_json(path) if path.is_file() else None
-    return found if found is not None and run.tests.keys() <= found["tests"].keys() else None
+    return found if found is not None and {*run.tests} <= {*found["tests"]} else None
 
 
-def beside(run: TableRun, suffix: str) -> Path:
-    """Return a path next to the folder of a run."""
+def _beside(run: TableRun, suffix: str) -> Path:
     return run.folder.with_name(run.folder.name + suffix)
 
 
@@ -56,59 +56,50 @@ def execute(
     left = {run.folder: run for run in runs}
     for run in left.values():
         if run.task.script in MEASURES:
-            _record(run, MEASURES[run.task.script](run), {})
+            _record(run, MEASURES[run.task.script][1](run.study()), {})
             yield run, None
     for timed in (False, True):
         own = [run for run in left.values() if run.task.script not in MEASURES and run.has_ratios == timed]
         place = (1, None) if timed else (workers, ray_address)
         use_cpu = all(run.options.get("use_cpu") for run in own)
-        ended = run_all([_script_run(run) for run in own], *place, use_cpu=use_cpu) if own else ()
+        ended = run_all(map(_script_run, own), *place, use_cpu=use_cpu) if own else ()
         for done, metrics in tqdm(ended, total=len(own), unit="run", disable=not own):
             run = left[done.folder]
             if isinstance(metrics, RunFailed):
                 yield run, metrics
-            else:
-                _finish(run, metrics, keep_model=keep_models)
-                yield run, None
+                continue
+            was_kept = _beside(run, ".result.json").is_file()  # the model was tested on more corpora
+            known = read_json(run.folder / RUN).items()
+            data = {name.removesuffix(" data"): value for name, value in known if name.endswith(" data")}
+            metrics["train_seconds_per_epoch"] = metrics["train_runtime"] / metrics["epoch"]
+            for title, test in zip(run.tests, done.then, strict=True):
+                tested = (finished(test.folder) or {}).items()
+                metrics |= {f"{name}@{title}": value for name, value in tested if name.startswith("predict_")}
+            _record(run, metrics, data)
+            if not (keep_models or was_kept):
+                discard(run.folder)
+            yield run, None
 
 
 def _script_run(run: TableRun) -> ScriptRun:
     """Return the run of the script, followed by its tests on other corpora."""
-    lacks_model = beside(run, ".result.json").is_file() and not (run.folder / "config.json").is_file()  # for new tests
+    record = _beside(run, ".result.json")
+    lacks_model = record.is_file() and not (run.folder / "config.json").is_file()  # for new tests
     if lacks_model:
-        beside(run, ".result.json").unlink()
+        record.unlink()
     if lacks_model or (run.has_ratios and finished(run.folder) is None):  # a resumed run has no time
         shutil.rmtree(run.folder, ignore_errors=True)
+    kept = {name: value for name, value in run.options.items() if name not in NOT_TESTED}
+    # Settings of the tokenizer, such as the parser, are not saved in a checkpoint.
+    names = getattr(FAMILIES.get(run.options["family"]), "tokenizer_settings", ())
+    settings = [word for word in run.options["local_config"] if word.partition("=")[0] in names]
+    kept |= {"model_name_or_path": str(run.folder), "local_config": settings, "do_predict": True}
     tests = []
     for title, data in run.tests.items():
-        kept = {name: value for name, value in run.options.items() if name not in NOT_TESTED}
-        # Settings of the tokenizer, such as the parser, are not saved in a checkpoint.
-        names = getattr(FAMILIES.get(run.options["family"]), "tokenizer_settings", ())
-        settings = [word for word in run.options["local_config"] if word.partition("=")[0] in names]
-        model, place = {"model_name_or_path": str(run.folder), "local_config": settings}, _test_folder(run, title)
-        given = {name: value for name, value in data.items() if value is not None}
-        options = {**kept, **given, **model, "do_predict": True, "output_dir": str(place)}
-        tests.append(ScriptRun(run.script, options, place))
+        place = _beside(run, f"-on-{re.sub(UNUSUAL, '-', title)}")
+        tests.append(ScriptRun(run.script, {**kept, **data, "output_dir": str(place)}, place))
     output = run.folder.parent if run.task.folds else run.folder
     return ScriptRun(run.script, {**run.options, "output_dir": str(output)}, run.folder, tuple(tests))
-
-
-def _test_folder(run: TableRun, title: str) -> Path:
-    return beside(run, f"-on-{re.sub(UNUSUAL, '-', title)}")
-
-
-def _finish(run: TableRun, metrics: dict[str, Any], *, keep_model: bool) -> None:
-    """Write the record of a run and of its tests; remove the model if it is not kept."""
-    arguments = read_json(run.folder / RUN)
-    data = {name.removesuffix(" data"): own for name, own in arguments.items() if name.endswith(" data")}
-    metrics["train_seconds_per_epoch"] = metrics["train_runtime"] / metrics["epoch"]
-    for title in run.tests:
-        tested = finished(_test_folder(run, title)) or {}
-        metrics |= {f"{name}@{title}": value for name, value in tested.items() if name.startswith("predict_")}
-    was_kept = beside(run, ".result.json").is_file()  # the model was tested on more corpora
-    _record(run, metrics, data)
-    if not (keep_model or was_kept):
-        discard(run.folder)
 
 
 def _record(run: TableRun, metrics: Mapping[str, Any], data: Mapping[str, Any]) -> None:
@@ -118,22 +109,27 @@ def _record(run: TableRun, metrics: Mapping[str, Any], data: Mapping[str, Any]) 
         "seed": run.number - 1,  # that of a fold, too, to which its number is added
         "fold": run.options.get("fold"),
         "data": data,
-        "tests": run.tests,
+        "tests": list(run.tests),
         "versions": {name: version(name) for name in LIBRARIES},
         "device": device_name(),
         "threads": torch.get_num_threads(),
         "metrics": metrics,
     }
-    write_results(beside(run, ".result.json"), found)
+    write_results(_beside(run, ".result.json"), found)
 
 
 def best_setting(run: TableRun, given: Collection[str], **place: Any) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Search the paper's grid for a row and task, except for the arguments that the caller has given.
+    """Search the paper's grid for a row and task, without fields that its model lacks and arguments that are given.
 
     Returns:
         The options of the best setting, and the result of the search; nothing and None if nothing is searched.
     """
-    space = space_of(run, given)
+    config = FAMILIES[run.row.family].config if run.row.family in FAMILIES else None
+    space = {
+        name: values
+        for name, values in run.task.search.items()
+        if name not in given and (name in SEARCHABLE or hasattr(config, name))
+    }
     if not space:
         return {}, None
     searched = dataclasses.replace(run, options={**run.options, "grid": space})
@@ -141,13 +137,9 @@ def best_setting(run: TableRun, given: Collection[str], **place: Any) -> tuple[d
     atomic_write(folder / "grid.yaml", yaml.safe_dump(space))
     search = Search(run.study(folder / "trials", search_space=str(folder / "grid.yaml"), **place))
     search.execute()
-    found = read_json(folder / "trials" / SEARCHED)
-    choose = max if search.maximizes else min
-    scored = [one for one in found["trials"] if one["score"] is not None]  # null stands for NaN
-    if not scored:
-        raise ValueError(f"{run.name}: no setting of the grid has a score that is a number.")
-    best = choose(scored, key=lambda one: one["score"])
-    return {name: value for name, value in search.options_of(best["setting"]).items() if value is not None}, {
+    found, best = read_json(folder / "trials" / SEARCHED), search.ranked[0]
+    options = {name: value for name, value in search.options_of(best["setting"]).items() if value is not None}
+    return options, {
         "row": run.row.name,
         "task": run.task.name,
         "best": best["setting"],
@@ -155,14 +147,4 @@ def best_setting(run: TableRun, given: Collection[str], **place: Any) -> tuple[d
         "score": best["score"],
         "tried": [{"setting": one["setting"], "score": one.get("score")} for one in found["trials"]],
         "failed": [one["setting"] for one in found["failed"]],
-    }
-
-
-def space_of(run: TableRun, given: Collection[str] = ()) -> dict[str, Any]:
-    """Return the paper's grid without what the caller has set, and without fields that the model of the row lacks."""
-    config = FAMILIES[run.row.family].config if run.row.family in FAMILIES else None
-    return {
-        name: values
-        for name, values in run.task.search.items()
-        if name not in given and (name in SEARCHABLE or hasattr(config, name))
     }

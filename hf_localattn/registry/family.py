@@ -69,7 +69,6 @@ class Family:
         query_advice: How texts get a query, for messages about texts without one.
         parse: Name of the input with the dependency parse, or None.
         length_limit: Explanation of `max_tokens` of the configurations, for warnings.
-        trains_backbone: Function from a configuration to True if training changes the backbone.
         local_map: View of local attention between tokens for `hf_localattn.inspection`, or None.
         gates: View of gates for `hf_localattn.inspection`, or None.
         token_weights: View of token weights for `hf_localattn.inspection`, or None.
@@ -87,7 +86,6 @@ class Family:
     query_advice: str = ""
     parse: str | None = None
     length_limit: str = ""
-    trains_backbone: Callable[[Any], bool] = lambda config: True
     local_map: View | None = None
     gates: View | None = None
     token_weights: View | None = None

@@ -8,7 +8,6 @@ from hf_localattn.registry.family import Family, View
 SAM_ROBERTA = Family(
     config=SamRobertaConfig,
     length_limit="its tam_max_length; for longer texts set a larger one, or tam_ffn=token",
-    trains_backbone=lambda config: not config.freeze_backbone,
     token_weights=View(
         is_available=lambda config: config.has_tam or config.pooling == "rba",
         settings="pooling=sam and use_tam=true, or with pooling=rba",

@@ -12,8 +12,6 @@ from typing import Any
 
 from hf_localattn.extras import import_extra
 
-logger = logging.getLogger(__name__)
-
 
 @contextmanager
 def on_cluster(
@@ -38,7 +36,6 @@ def on_cluster(
         future: Future[Any] = references[-1].future()
         return future
 
-    logger.info("Running %d runs at a time on a Ray cluster with %d GPUs.", count, gpus)
     try:
         yield [{} for _ in range(count)], start
     finally:

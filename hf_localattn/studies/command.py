@@ -17,7 +17,6 @@ from transformers import HfArgumentParser
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
-from hf_localattn.extras import import_extra
 from hf_localattn.files import remove_leftovers
 from hf_localattn.parsing import read_json
 from hf_localattn.studies.processes import RunFailed, finished, run_all, start_server
@@ -25,6 +24,7 @@ from hf_localattn.studies.search import Search
 from hf_localattn.studies.study import FOLDS, Study, argument_classes, write_results
 from hf_localattn.tasks import Task
 from hf_localattn.training.arguments import parse_arguments, set_up_logging
+from hf_localattn.training.output_folder import save_run
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
@@ -51,8 +51,8 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
                 options = read_json(Path(words[0]))
             else:
                 parser = HfArgumentParser(argument_classes(task))
-                given = vars(parser.parse_args(words))
-                options = {name: value for name, value in given.items() if value != parser.get_default(name)}
+                given = vars(parser.parse_args(words)).items()
+                options = {name: value for name, value in given if value != parser.get_default(name)}
             execute = _prepare(Study(task, model_args, data_args, training_args, options), claim)
         with exit_on_user_error(OSError, RunFailed):
             return execute()
@@ -74,8 +74,8 @@ def _prepare(study: Study, claim: ExitStack) -> Callable[[], dict[str, float]]:
     if has_folds and (metrics := finished(command.folder)) is not None:
         return lambda: metrics
     run = command.prepare()
-    if has_folds:
-        study.save(arguments)
+    if has_folds and study.training_args.should_save:
+        save_run(study.folder, arguments)
     return run.execute
 
 
@@ -84,37 +84,26 @@ def _check(study: Study, option: str | None) -> None:
     args, fold = study.training_args, study.data_args.fold
     is_study = option is not None and (option != "--num_folds" or fold is None)
     if is_study and args.world_size > 1:
-        raise ValueError(
-            "Folds and trials are processes: run the script without torchrun or accelerate launch, or give one --fold."
-        )
+        raise ValueError("Folds and trials are processes: run them without torchrun or accelerate launch.")
     if not is_study and (args.workers > 1 or args.ray_address is not None):
-        given = f"--workers {args.workers}" if args.ray_address is None else f"--ray_address {args.ray_address}"
         raise ValueError(
-            f"{given} runs folds or trials of a search in parallel: give --num_folds or --search_space, or leave it"
-            " out. To train one model on several GPUs use torchrun or accelerate launch."
+            "--workers and --ray_address are for --num_folds and --search_space. To train one model on several GPUs"
+            " use torchrun or accelerate launch."
         )
-    if args.ray_address is not None:
-        import_extra("ray", "cluster", "--ray_address")
     if option == "--search_space" and study.data_args.num_folds is not None and fold is None:
-        raise ValueError(
-            "--num_folds cannot be used with --search_space: give one --fold, or use it later with the best setting."
-        )
+        raise ValueError("--search_space needs a single split: give one --fold, or --num_folds later.")
     wanted = args.resume_from_checkpoint
     if option and isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
-        remedy = "leave it out, and repeat the command to resume it"
-        raise ValueError(f"--resume_from_checkpoint {wanted} cannot be used with {option}: {remedy}.")
+        raise ValueError(f"{option} resumes without --resume_from_checkpoint {wanted}: leave it out.")
     if option and args.push_to_hub:
-        remedy = "leave it out, and train the final model without that option"
-        raise ValueError(f"--push_to_hub cannot be used with {option}: {remedy}.")
+        raise ValueError(f"{option} has no final model: leave out --push_to_hub.")
 
 
 class CrossValidation:
-    """The runs of all folds.
+    """The runs of all folds. Fold k is the run of the same options with `--fold k`, in the folder `fold-k`.
 
-    Fold k is the run of the same options with `--fold k`: it is trained in `output_dir/fold-k` with the seed
-    `seed + k - 1`. `output_dir/folds.json` contains the arguments, the metrics of the folds before the first
-    unfinished fold, and their mean and sample standard deviation. To resume a killed cross-validation, repeat the
-    command.
+    `folds.json` contains the arguments, the metrics of the folds before the first unfinished fold, and their mean and
+    sample standard deviation.
     """
 
     def __init__(self, study: Study, arguments: Mapping[str, Any]):
@@ -128,9 +117,9 @@ class CrossValidation:
     def execute(self) -> dict[str, float]:
         """Run the unfinished folds, and return mean and deviation of each score (`eval_f1_mean`, `eval_f1_std`)."""
         args = self.study.training_args
-        self.study.save(self.arguments)
+        save_run(self.study.folder, self.arguments)
         self._write()
-        left = [number for number in self.numbers if number not in self.results]
+        left = (number for number in self.numbers if number not in self.results)
         runs = [self.study.run(self.study.folder / f"fold-{number}", fold=number) for number in left]
         ended = run_all(runs, args.workers, args.ray_address, use_cpu=args.use_cpu)
         for run, metrics in tqdm(ended, "folds", len(runs), disable=args.disable_tqdm):
@@ -143,11 +132,10 @@ class CrossValidation:
             logger.info("Fold %d of %d: %s.", number, len(self.numbers), scores)
         means, deviations = self._write()
         rows = [f"| {name} | {mean:.4f} | {deviations[name]:.4f} |" for name, mean in means.items()]
-        table = "\n".join(["| score | mean | deviation |", "|---|---|---|", *rows])
-        logger.info("Scores of %d folds:\n%s", len(self.numbers), table)
-        return {f"{name}_mean": value for name, value in means.items()} | {
-            f"{name}_std": value for name, value in deviations.items()
-        }
+        head = "Scores of %d folds:\n| score | mean | deviation |\n|---|---|---|\n%s"
+        logger.info(head, len(self.numbers), "\n".join(rows))
+        both = {"mean": means, "std": deviations}
+        return {f"{name}_{kind}": value for kind, own in both.items() for name, value in own.items()}
 
     def _write(self) -> tuple[dict[str, float], dict[str, float]]:
         """Write the results of the folds before the first unfinished one, and return their means and deviations."""
@@ -159,12 +147,9 @@ class CrossValidation:
 
 
 def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the means and the sample standard deviations of all scores that occur in all results.
-
-    For fewer than two results, there are no deviations.
-    """
+    """Return the means of all scores that occur in all results, and their deviations if there are several results."""
     scores = [scores_of(metrics) for metrics in results]
-    names = [name for name in (scores[0] if scores else {}) if all(name in one for one in scores)]
+    names = (name for name in (scores[0] if scores else {}) if all(name in one for one in scores))
     values = {name: [one[name] for one in scores] for name in names}
     means = {name: statistics.fmean(own) for name, own in values.items()}
     # `statistics.stdev` fails for NaN and infinities.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import glob
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,6 @@ from hf_localattn.training.run_record import NO_SCORES
 
 stats = LazyExtra("scipy.stats", "train", "A test of significance")
 
-LEVEL = 0.95
-"""Probability that an interval contains the difference."""
-
 SAME = 1e-9
 """Differences that vary less than this, relative to their size, are equal except for rounding."""
 
@@ -35,8 +33,7 @@ class Comparison:
     """Difference between the runs of two results with the same seeds or folds. Everything unknown is None.
 
     Attributes:
-        difference: mean difference over the pairs of runs.
-        interval: 95 % interval of the difference.
+        difference: mean difference over the pairs of runs, with its 95 % `interval`.
         p_value: two-sided p-value of a paired t-test.
         pairs: number of runs that both results have.
         remark: reason for a missing or limited comparison.
@@ -52,8 +49,8 @@ class Comparison:
 def compare_runs(
     own: Mapping[int, float],
     other: Mapping[int, float],
-    own_data: Mapping[int, Mapping[str, Any]] | None = None,
-    other_data: Mapping[int, Mapping[str, Any]] | None = None,
+    own_data: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
+    other_data: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
     *,
     folds: int | None = None,
 ) -> Comparison:
@@ -80,7 +77,7 @@ def compare_runs(
     differences = np.array([own[number] - other[number] for number in common], dtype=float)
     if not np.isfinite(differences).all():
         return Comparison(remark="a score is NaN: not compared")
-    data = [((own_data or {}).get(number, {}), (other_data or {}).get(number, {})) for number in common]
+    data = [(own_data.get(number, {}), other_data.get(number, {})) for number in common]
     if differ := {split for one, two in data for split in one.keys() & two.keys() if one[split] != two[split]}:
         return Comparison(remark=f"the runs have other data ({', '.join(sorted(differ))}): not compared")
     found = Comparison(difference=float(differences.mean()), pairs=len(common))
@@ -94,7 +91,7 @@ def compare_runs(
     else:
         overlap = 0.0 if folds is None else 1 / (folds - 1)
         error = math.sqrt(float(differences.var(ddof=1)) * (1 / found.pairs + overlap))
-        low, high = stats.t.interval(LEVEL, found.pairs - 1, loc=found.difference, scale=error)
+        low, high = stats.t.interval(0.95, found.pairs - 1, loc=found.difference, scale=error)
         found.interval = float(low), float(high)
         found.p_value = 2 * float(stats.t.sf(abs(differences.mean()) / error, found.pairs - 1))
     found.remark = "; ".join(remarks) or None
@@ -134,16 +131,14 @@ class Result:
     """Runs of one setting with several seeds, or the folds of a cross-validation.
 
     Attributes:
-        name: name as the user gave it.
         folds: number of folds, or None for seeds.
         metrics: metrics of the runs, by seed or by number of the fold.
-        data: digests of the splits of the runs.
+        data: digests of the splits that decide the scores of the runs.
     """
 
-    name: str
-    folds: int | None = None
-    metrics: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    data: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    folds: int | None
+    metrics: Mapping[int, Mapping[str, Any]]
+    data: Mapping[int, Mapping[str, Any]]
 
     def scores(self, metric: str) -> dict[int, float]:
         """Return a score by number of the run. JSON has null for NaN."""
@@ -153,10 +148,9 @@ class Result:
     @property
     def names(self) -> list[str]:
         """Names of the scores, without losses, times and counts."""
-        known = dict.fromkeys(name for metrics in self.metrics.values() for name in metrics)
         return [
             name
-            for name in known
+            for name in dict.fromkeys(itertools.chain.from_iterable(self.metrics.values()))
             if name.startswith(("eval_", "predict_"))
             and not name.partition("@")[0].endswith((*NO_SCORES, "_loss", "_total", "_thresh"))
             and all(isinstance(metrics.get(name), int | float | None) for metrics in self.metrics.values())
@@ -165,59 +159,48 @@ class Result:
 
 def load_result(name: str) -> Result:
     """Read a result, as it is named for `compare`."""
-    table, separator, row = name.partition(".json:")
-    if separator:
-        return _row_of_table(name, Path(f"{table}.json"), *row.partition(":")[::2])
+    table, is_table, row = name.partition(".json:")
+    if is_table:
+        return _row_of_table(f"{table}.json", *row.partition(":")[::2])
     folders = [Path(name)] if Path(name).is_dir() else [Path(found) for found in sorted(glob.glob(name))]
     if not folders:
         raise ValueError(f"{name} is no folder, no pattern of folders and no TABLE.json:ROW. Check the name.")
+    folds, metrics, data = None, dict[int, Any](), dict[int, Any]()
     if len(folders) == 1 and (folders[0] / FOLDS).is_file():
-        found = read_json(folders[0] / FOLDS)
-        count, folds = found["settings"]["num_folds"], dict(enumerate(found["folds"], start=1))
-        if len(folds) < count:
-            raise ValueError(f"{name} has {len(folds)} of {count} folds: repeat the command of that run to finish it.")
-        return Result(name, count, folds, {k: _seed_and_data(folders[0] / f"fold-{k}")[1] for k in folds})
-    result = Result(name)
-    for folder in folders:
-        if (metrics := finished(folder)) is None:
+        folds = read_json(folders[0] / FOLDS)["settings"]["num_folds"]
+        folders = [folders[0] / f"fold-{number}" for number in range(1, folds + 1)]
+    for place, folder in enumerate(folders, start=1):
+        known = read_json(folder / RUN) if (folder / RUN).is_file() else {}  # a run without training leaves none
+        number = known.get("seed", 0) if folds is None else place
+        if number in metrics:
+            raise ValueError(f"{name} has several runs with seed {number}: name each seed once.")
+        if (own := finished(folder)) is None:
             raise ValueError(
                 f"{folder} is not the output folder of a finished run: repeat its command. A table is given by"
                 " TABLE.json:ROW, and several seeds by a pattern in quotes."
             )
-        seed, data = _seed_and_data(folder)
-        if seed in result.metrics:
-            raise ValueError(f"{name} has several runs with seed {seed}: name each seed once.")
-        result.metrics[seed], result.data[seed] = metrics, data
-    return result
+        metrics[number] = own
+        data[number] = {split: known[split] for split in ("validation data", "test data") if split in known}
+    return Result(folds, metrics, data)
 
 
-def _row_of_table(name: str, path: Path, row: str, task: str) -> Result:
+def _row_of_table(path: str, row: str, task: str) -> Result:
     runs = read_json(path)["runs"]
-    if not (own := [run for run in runs if run["row"] == row]):
-        rows = join_names(list(dict.fromkeys(run["row"] for run in runs)))
-        raise ValueError(f"{path} has no run of a row {row!r}; its rows are {rows}.")
-    tasks = list(dict.fromkeys(run["task"] for run in own))
-    if task not in tasks and (task or len(tasks) > 1):
-        raise ValueError(f"{name}: give one of the tasks of the row, {join_names(tasks)}, as in {path}:{row}:TASK.")
-    own = [run for run in own if run["task"] == (task or tasks[0])]
+    own = [run for run in runs if run["row"] == row and task in ("", run["task"])]
+    if len({run["task"] for run in own}) != 1:
+        known = join_names(list(dict.fromkeys(f"{run['row']}:{run['task']}" for run in runs)))
+        raise ValueError(f"{path}: give one row and task of {known}, as in {path}:ROW:TASK.")
     metrics, data = ({run["run"]: run[part] for run in own} for part in ("metrics", "data"))
-    return Result(name, own[0]["folds"], metrics, data)
-
-
-def _seed_and_data(folder: Path) -> tuple[int, dict[str, Any]]:
-    """Return the seed of a run, and digests of the data that decide its scores. A run without training leaves none."""
-    known = read_json(folder / RUN) if (folder / RUN).is_file() else {}
-    return known.get("seed", 0), {name: own for name, own in known.items() if name in ("validation data", "test data")}
+    return Result(own[0]["folds"], metrics, data)
 
 
 def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path | None = None) -> str:
     """Compare two results, and return the comparison as text.
 
     Args:
-        first: output folder of a script, or of one with `--num_folds`; a pattern of such folders of several seeds,
-            such as `runs/cool-*`; or `TABLE.json:ROW` or `TABLE.json:ROW:TASK`.
-        second: the result that it is compared with.
-        metrics: names of scores, such as "eval_f1"; by default all that both results have.
+        first: name of a result, as for `hf-localattn compare`.
+        second: name of the result that it is compared with.
+        metrics: names of scores, such as "eval_f1". Defaults to all that both results have.
         output: JSON file for the comparison, *optional*.
 
     Raises:
@@ -241,11 +224,9 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
             raise ValueError(f"{name}: {comparison.remark}.")
     corrected = dict(zip(found, holm([comparison.p_value for comparison in found.values()]), strict=True))
     if output is not None:
-        scores = {
-            name: dataclasses.asdict(own) | {"corrected_p_value": corrected[name]} for name, own in found.items()
-        }
+        scores = {name: {**vars(own), "corrected_p_value": corrected[name]} for name, own in found.items()}
         write_results(output, {"first": first, "second": second, "folds": one.folds, "scores": scores})
-    lines = [f"A: {one.name}", f"B: {other.name}", ""]
+    lines = [f"A: {first}", f"B: {second}", ""]
     lines += ["| score | A | B | A - B | 95 % interval | corrected p (n) |", "|---|---|---|---|---|---|"]
     for name, own in found.items():
         means = [statistics.fmean(result.scores(name).values()) for result in (one, other)]
@@ -253,10 +234,8 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
         cells = [f"{name}{unit}", *(f"{scale * mean:.2f}" for mean in means), f"{scale * (own.difference or 0):+.2f}"]
         cells += [format_interval(own.interval, scale), f"{format_p(corrected[name])} ({own.pairs})"]
         lines.append(f"| {' | '.join(cells)} |")
-    remarks = dict.fromkeys(own.remark for own in found.values() if own.remark)
-    lines += [
-        "",
-        *(f"* {', '.join(name for name in found if found[name].remark == text)}: {text}." for text in remarks),
-    ]
+    lines.append("")
+    for remark in dict.fromkeys(own.remark for own in found.values() if own.remark):
+        lines.append(f"* {', '.join(name for name in found if found[name].remark == remark)}: {remark}.")
     kind = "folds, with Nadeau and Bengio's correction" if one.folds else "seeds"
     return "\n".join([*lines, f"* n is the number of pairs of {kind}; p is corrected for {len(found)} scores (Holm)."])

@@ -1,7 +1,6 @@
 """Runs of the training scripts in processes. Each is `python -m hf_localattn train SCRIPT options.json`.
 
-A run that is finished is not run again, and one that was killed resumes from its last checkpoint. Processes run on
-this machine, on one GPU each or on a share of its cores, or on a Ray cluster.
+A run that is finished is not run again, and one that was killed resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -68,10 +67,7 @@ def finished(folder: Path) -> dict[str, Any] | None:
 
 
 def run_script(run: ScriptRun, environment: Environment, folder: str, parent: Any = None) -> dict[str, Any]:
-    """Run or resume a script in a process, then the runs that follow it, and return its metrics.
-
-    `parent` is a connection: the process ends when its other end is closed.
-    """
+    """Run or resume a script in a process, then the runs that follow it. All end if the connection `parent` closes."""
     parent, _other_end = (parent, None) if parent else multiprocessing.Pipe(duplex=False)
     options, log = (run.folder.absolute().with_name(f"{run.folder.name}.{suffix}") for suffix in ("json", "log"))
     killed = 0
@@ -144,9 +140,6 @@ def _machine(workers: int, use_cpu: bool) -> Iterator[tuple[list[Environment], S
     environments: list[Environment] = [{"OMP_NUM_THREADS": threads} if workers > 1 else {} for _ in range(workers)]
     for number, environment in enumerate(environments if gpus else ()):
         environment["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
-    if 0 < len(gpus) < workers:
-        message = "--workers %d share %d GPUs. If their memory is too small, give as many workers as GPUs."
-        logger.warning(message, workers, len(gpus))
     reader, writer = multiprocessing.Pipe(duplex=False)
     with ThreadPoolExecutor(workers) as pool, closing(writer):
         folder = os.getcwd()
@@ -158,9 +151,7 @@ def run_all(
 ) -> Iterator[tuple[ScriptRun, dict[str, Any] | RunFailed]]:
     """Execute runs, and yield each with its metrics or its error, in the order in which they end.
 
-    The next run is taken only when it can start, because a search chooses it by the scores so far. Each run is on one
-    GPU. Without GPUs, it has its share of the cores of this machine, or one core of a cluster. On a cluster, folders,
-    data, models and this package must be at the same paths on all nodes.
+    The next run is taken only when it can start, because a search chooses it by the scores so far.
 
     Args:
         runs: the runs.

@@ -14,23 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
+from transformers import AutoConfig
 
-from hf_localattn.assignments import format_assignments, format_value
+from hf_localattn.assignments import format_assignments, format_value, parse_config_fields
+from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
-from hf_localattn.names import PLAIN
+from hf_localattn.names import PLAIN, resolve_backbone
 from hf_localattn.registry import get_family
+from hf_localattn.studies import search_space
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
-from hf_localattn.studies.search_space import (
-    MOST_SETTINGS,
-    SEARCHABLE,
-    combinations,
-    examples,
-    params_of,
-    read_space,
-    setting_of,
-)
 from hf_localattn.studies.study import Study, write_results
-from hf_localattn.training.optimizers import import_lookahead
+from hf_localattn.training.output_folder import save_run
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
@@ -41,17 +35,21 @@ RESULTS = "search.json"
 class Search:
     """A hyperparameter search. Each trial trains a model and evaluates it on the validation data; no model is kept.
 
-    `output_dir/search.json` contains the arguments of the command and all trials. `output_dir/search.db` contains
-    Optuna's study. To resume a killed search with its unfinished trials, repeat the command. To extend a finished
-    search, repeat it with a larger `search_trials`. With one worker, the settings depend only on the scores and on
-    `seed`. A setting that fails is recorded with its error, and is not tried again.
+    `search.json` contains the arguments of the command and all trials, `search.db` is Optuna's study. With one worker,
+    the settings depend only on the scores and on `seed`. A setting that fails is recorded with its error, and is not
+    tried again.
     """
 
     def __init__(self, study: Study):
         self.optuna = import_extra("optuna", "search", "--search_space")
-        self.study, self.args = study, study.training_args
+        self.study, self.args, model_args = study, study.training_args, study.model_args
         self.where = f"--search_space {self.args.search_space}"
-        self.space = read_space(str(self.args.search_space), study.model_args)
+        self.space = search_space.read_space(str(self.args.search_space), model_args)
+        self.family = None if model_args.family in (None, PLAIN) else get_family(str(model_args.family))
+        if self.family is not None:
+            source = resolve_backbone(model_args.source, generates=study.task.model_task == "text2text-generation")
+            with loading("backbone", source):
+                self.backbone_config = AutoConfig.from_pretrained(source, **model_args.hub)
         self.settings = self._settings()  # None if Optuna draws them
         self.count = int(self.args.search_trials or 0) if self.settings is None else len(self.settings)
         self.folder = study.folder / "_trials"  # temporary
@@ -64,20 +62,65 @@ class Search:
         self.metric, self.maximizes = str(checked.metric_for_best_model), bool(checked.greater_is_better)
         self.direction = "maximize" if self.maximizes else "minimize"
 
+    def _settings(self) -> list[dict[str, Any]] | None:
+        """Validate all settings of a finite search, and return them; or validate examples of the values."""
+        every, asked = search_space.combinations(self.space), self.args.search_trials
+        if every is None and asked is None:
+            raise ValueError(f"{self.where} has endless combinations, or too many: give a number of --search_trials.")
+        if every is None or (asked is not None and asked < len(every)):
+            for setting in search_space.examples(self.space):
+                self._checked(setting)
+            return None
+        distinct: dict[str, dict[str, Any]] = {}
+        for setting in every:
+            distinct.setdefault(json.dumps(self._checked(setting)), setting)
+        if same := len(every) - len(distinct):
+            logger.info(
+                "Leaving out %d of %d combinations: they differ only in fields without effect.", same, len(every)
+            )
+        return list(distinct.values())
+
+    def _checked(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Validate a setting, and return it with fields that have no effect at their defaults."""
+        try:
+            study = Study.of(self.study.script, {**self.study.options, **self.options_of(setting)})
+            if self.family is None:
+                return dict(setting)
+            fields, _ = self.family.split_fields(parse_config_fields(self.family.name, study.model_args.local_config))
+            config = self.family.config(backbone_config=self.backbone_config, **fields)
+        except ValueError as error:
+            values = ", ".join(format_assignments(setting))
+            raise ValueError(f"{self.where}, with {values}: {error}") from None
+        idle = [name for name in self.family.inactive_fields(config) if name in setting]
+        return {**setting, **{name: getattr(type(config), name) for name in idle}}
+
+    def options_of(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that a setting changes, by name."""
+        options = {name: value for name, value in setting.items() if name in search_space.SEARCHABLE}
+        fields = {name: value for name, value in setting.items() if name not in search_space.SEARCHABLE}
+        given = [word for word in self.study.model_args.local_config if word.partition("=")[0].strip() not in fields]
+        return options | ({"local_config": [*given, *format_assignments(fields)]} if fields else {})
+
+    def as_options(self, setting: Mapping[str, Any]) -> str:
+        """Format a trial's setting as options of the command line."""
+        given = {name: value for name, value in self.options_of(setting).items() if value is not None}
+        values = {name: value if isinstance(value, list) else [format_value(value)] for name, value in given.items()}
+        return shlex.join(word for name, words in values.items() for word in (f"--{name}", *words))
+
     def execute(self) -> dict[str, float]:
-        """Run the remaining trials, and return the metrics of the best one."""
-        self.study.save(self.arguments)
-        self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged below
+        """Run the remaining trials, log all, and return the metrics of the best one."""
+        save_run(self.study.folder, self.arguments)
+        self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged here
         storage, state = f"sqlite:///{self.study.folder.resolve() / 'search.db'}", self.optuna.trial.TrialState
         study = self.optuna.create_study(
-            study_name="search", storage=storage, direction=self.direction, load_if_exists=True
+            storage=storage, study_name="search", direction=self.direction, load_if_exists=True
         )
         for trial in study.get_trials(states=(state.RUNNING,)):  # the search was killed
             study.tell(trial.number, state=state.FAIL)
             if trial.params.keys() == self.space.keys():
                 study.enqueue_trial(trial.params, {"folder": trial.user_attrs.get("folder")})
         for setting in self.settings or ():
-            study.enqueue_trial(params_of(setting, self.space), skip_if_exists=True)
+            study.enqueue_trial(search_space.params_of(setting, self.space), skip_if_exists=True)
         asked: dict[Path, Any] = {}
         trials, args = self._write(study), self.args
         ended = run_all(self._runs(study, asked), args.workers, args.ray_address, use_cpu=args.use_cpu)
@@ -89,59 +132,31 @@ class Search:
             else:
                 score = outcome[f"eval_{self.metric}"]
                 worst = -math.inf if self.maximizes else math.inf  # Optuna does not accept NaN
-                trial.set_user_attr("metrics", json.loads(json.dumps(scores_of(outcome))))
+                trial.set_user_attr("metrics", scores_of(outcome))
                 study.tell(trial, worst if math.isnan(score) else score)
             shutil.rmtree(run.folder, ignore_errors=True)
             trials = self._write(study)
-            self._report(trials[trial.number], self._ranked(trials))
+            last = trials[trial.number]
+            if "error" in last:
+                logger.warning("%s It is not tried again.", self._failure(last))
+                continue
+            message = "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d."
+            numbers, best = (last["trial"], self.count, self.metric, last["score"]), self.ranked[0]
+            logger.info(message, *numbers, self.as_options(last["setting"]), best["score"], best["trial"])
         shutil.rmtree(self.folder, ignore_errors=True)
-        return self._conclude(trials)
-
-    def _settings(self) -> list[dict[str, Any]] | None:
-        """Validate all settings of a finite search, and return them; or validate examples of the values."""
-        every, asked = combinations(self.space), self.args.search_trials
-        if every is None and asked is None:
-            raise ValueError(
-                f"--search_space has a range without a step, or more than {MOST_SETTINGS:,} combinations of values:"
-                " give the number of trials with --search_trials."
-            )
-        if every is None or (asked is not None and asked < len(every)):
-            for setting in examples(self.space):
-                self._checked(setting)
-            return None
-        distinct: dict[str, dict[str, Any]] = {}
-        for setting in every:
-            distinct.setdefault(json.dumps(self._checked(setting)), setting)
-        if same := len(every) - len(distinct):
-            message = "Leaving out %d of %d combinations, which differ from another one only in fields without effect."
-            logger.info(message, same, len(every))
-        return list(distinct.values())
-
-    def _checked(self, setting: Mapping[str, Any]) -> dict[str, Any]:
-        """Validate a setting, and return it with fields that have no effect at their defaults."""
-        try:
-            study = Study.of(self.study.script, {**self.study.options, **self.options_of(setting)})
-            if study.training_args.lookahead_steps is not None:
-                import_lookahead()
-            config, family = study.config(), study.model_args.family
-            if family in (None, PLAIN):
-                return dict(setting)
-            if study.training_args.local_learning_rate is not None and not get_family(family).trains_backbone(config):
-                raise ValueError(
-                    "the backbone is frozen, and needs no local_learning_rate: search learning_rate alone."
-                )
-        except ValueError as error:
-            values = ", ".join(format_assignments(setting))
-            raise ValueError(f"{self.where}, with {values}: {error}") from None
-        idle = [name for name in get_family(family).inactive_fields(config) if name in setting]
-        return {**setting, **{name: getattr(type(config), name) for name in idle}}
-
-    def options_of(self, setting: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that a setting changes, by name."""
-        options = {name: value for name, value in setting.items() if name in SEARCHABLE}
-        fields = {name: value for name, value in setting.items() if name not in SEARCHABLE}
-        given = [word for word in self.study.model_args.local_config if word.partition("=")[0].strip() not in fields]
-        return options | ({"local_config": [*given, *format_assignments(fields)]} if fields else {})
+        failed = [self._failure(one) for one in trials.values() if "error" in one]
+        if not self.ranked:
+            raise ValueError(f"{self.where}: no trial has a score, because all {len(failed)} failed. {failed[0]}")
+        table = [["trial", self.metric, *self.space], ["---"] * (2 + len(self.space))]
+        for one in self.ranked:
+            table.append([str(one["trial"]), f"{one['score']:.4f}", *map(format_value, one["setting"].values())])
+        lines = "\n".join(f"| {' | '.join(row)} |" for row in table)
+        logger.info("%d trials, the best first:\n%s", len(trials), lines)
+        for failure in failed:
+            logger.info(failure)
+        logger.info("The best setting: %s", self.as_options(self.ranked[0]["setting"]))
+        metrics: dict[str, float] = self.ranked[0]["metrics"]
+        return metrics
 
     def _runs(self, study: Any, asked: dict[Path, Any]) -> Iterator[ScriptRun]:
         """Yield a run whenever a process can start it, and store its Optuna trial in `asked`, by folder."""
@@ -152,7 +167,7 @@ class Search:
             trial = study.ask(self.space)
             name = trial.user_attrs.get("folder") or f"trial-{trial.number}"
             trial.set_user_attr("folder", name)
-            options = self.options_of(setting_of(trial.params, self.space))
+            options = self.options_of(search_space.setting_of(trial.params, self.space))
             if not self.args.load_best_model_at_end:
                 options["save_strategy"] = "no"
             options |= {"do_train": True, "do_eval": True, "do_predict": False, "output_dir": str(self.folder / name)}
@@ -163,70 +178,30 @@ class Search:
     def _begun(self, study: Any) -> list[Any]:
         """Return Optuna's trials that have a score or an error, or are running."""
         state = self.optuna.trial.TrialState
-        return [
-            trial
-            for trial in study.get_trials(deepcopy=False)
-            if trial.state in (state.COMPLETE, state.RUNNING) or "error" in trial.user_attrs
-        ]
+        trials = study.get_trials(deepcopy=False, states=(state.COMPLETE, state.RUNNING, state.FAIL))
+        return [trial for trial in trials if trial.state != state.FAIL or "error" in trial.user_attrs]
 
     def _write(self, study: Any) -> dict[int, dict[str, Any]]:
         """Write the trials that have a score or an error, and return them by their number in Optuna's study."""
-        trials = {}
+        trials: dict[int, dict[str, Any]] = {}
         for place, trial in enumerate(self._begun(study), start=1):  # running trials have a place, too
             if trial.duration is not None:
-                own = {"trial": place, "setting": setting_of(trial.params, self.space)}
-                failed = "error" in trial.user_attrs
-                own |= {"error": trial.user_attrs["error"]} if failed else {"score": trial.value}
-                own |= {} if failed else {"metrics": trial.user_attrs["metrics"]}
+                own = {"trial": place, "setting": search_space.setting_of(trial.params, self.space)}
+                known = {name: trial.user_attrs[name] for name in ("error", "metrics") if name in trial.user_attrs}
+                own |= known if "error" in known else {"score": trial.value, **known}
                 trials[trial.number] = {**own, "seconds": round(trial.duration.total_seconds(), 1)}
-        ranked = self._ranked(trials)
+        scored = [trial for trial in trials.values() if "score" in trial]
+        self.ranked = sorted(scored, key=lambda trial: trial["score"], reverse=self.maximizes)
         found = {
             "settings": self.arguments,
             "metric": self.metric,
             "direction": self.direction,
-            "best": self.as_options(ranked[0]["setting"]) if ranked else None,
-            "trials": [trial for trial in trials.values() if "score" in trial],
+            "best": self.as_options(self.ranked[0]["setting"]) if self.ranked else None,
+            "trials": scored,
             "failed": [trial for trial in trials.values() if "error" in trial],
         }
         write_results(self.study.folder / RESULTS, found)
         return trials
 
-    def as_options(self, setting: Mapping[str, Any]) -> str:
-        """Format a trial's setting as options of the command line."""
-        given = {name: value for name, value in self.options_of(setting).items() if value is not None}
-        values = {name: value if isinstance(value, list) else [format_value(value)] for name, value in given.items()}
-        return shlex.join(word for name, words in values.items() for word in (f"--{name}", *words))
-
-    def _ranked(self, trials: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the trials with a score, best first."""
-        scored = [trial for trial in trials.values() if "score" in trial]
-        return sorted(scored, key=lambda trial: trial["score"], reverse=self.maximizes)
-
     def _failure(self, trial: Mapping[str, Any]) -> str:
         return f"Trial {trial['trial']} failed with {self.as_options(trial['setting'])}: {trial['error']}"
-
-    def _report(self, last: Mapping[str, Any], ranked: list[dict[str, Any]]) -> None:
-        if "error" in last:
-            logger.warning("%s It is not tried again.", self._failure(last))
-            return
-        message = "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d."
-        given, best = self.as_options(last["setting"]), ranked[0]
-        logger.info(
-            message, last["trial"], self.count, self.metric, last["score"], given, best["score"], best["trial"]
-        )
-
-    def _conclude(self, trials: Mapping[int, dict[str, Any]]) -> dict[str, float]:
-        """Log all trials, and return the metrics of the best one."""
-        ranked, failed = self._ranked(trials), [self._failure(one) for one in trials.values() if "error" in one]
-        if not ranked:
-            raise ValueError(f"{self.where}: no trial has a score, because all {len(failed)} failed. {failed[0]}")
-        table = [["trial", self.metric, *self.space], ["---"] * (2 + len(self.space))]
-        for one in ranked:
-            table.append([str(one["trial"]), f"{one['score']:.4f}", *map(format_value, one["setting"].values())])
-        lines = "\n".join(f"| {' | '.join(row)} |" for row in table)
-        logger.info("%d trials, the best first:\n%s", len(trials), lines)
-        for failure in failed:
-            logger.info(failure)
-        logger.info("The best setting: %s", self.as_options(ranked[0]["setting"]))
-        metrics: dict[str, float] = ranked[0]["metrics"]
-        return metrics

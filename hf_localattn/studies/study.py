@@ -7,27 +7,21 @@ import dataclasses
 import gc
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig
 
 from hf_localattn import tasks
-from hf_localattn.assignments import parse_config_fields
 from hf_localattn.data.folds import Fold
-from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
-from hf_localattn.names import PLAIN, SCRIPTS, resolve_backbone
-from hf_localattn.registry import get_family
+from hf_localattn.names import SCRIPTS
 from hf_localattn.studies.processes import ScriptRun
 from hf_localattn.tasks import DataArguments, Run, Task, prepare_run
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, build_arguments
-from hf_localattn.training.output_folder import RUN, arguments_of, check_same_run, check_unused, save_run
+from hf_localattn.training.output_folder import RUN, arguments_of, check_same_run, check_unused
 
 FOLDS = "folds.json"
 """File of a cross-validation with its results."""
@@ -46,15 +40,7 @@ def argument_classes(task: type[Task]) -> tuple[type, ...]:
 
 @dataclass
 class Study:
-    """A command with its arguments.
-
-    Attributes:
-        task: the task of a script.
-        model_args: the model.
-        data_args: the data.
-        training_args: the training arguments.
-        options: the options that were given, by name.
-    """
+    """A command with its arguments. `options` are those that were given, by name."""
 
     task: type[Task]
     model_args: ModelArguments
@@ -71,11 +57,11 @@ class Study:
 
     @property
     def script(self) -> str:
-        """Name of the script. A task without one raises `ValueError`, because it cannot run in other processes."""
-        for name, task in SCRIPTS.items():
-            if getattr(tasks, task) is self.task:
-                return name
-        raise ValueError(f"The task {self.task.__name__} cannot run in other processes: it has no script.")
+        """Name of the script, which another process can run."""
+        scripts = {task: name for name, task in SCRIPTS.items()}
+        if self.task.__name__ not in scripts:
+            raise ValueError(f"The task {self.task.__name__} cannot run in other processes: it has no script.")
+        return scripts[self.task.__name__]
 
     @property
     def folder(self) -> Path:
@@ -90,9 +76,8 @@ class Study:
     def of_fold(self, number: int) -> Study:
         """Return the command of one fold: its data, folder and seed. It trains, evaluates and predicts."""
         data_args, training_args = copy.copy(self.data_args), copy.copy(self.training_args)
-        assert data_args.num_folds is not None
         partition = training_args.seed if training_args.data_seed is None else training_args.data_seed
-        data_args.fold, data_args.held_out = number, Fold(number, data_args.num_folds, partition)
+        data_args.fold, data_args.held_out = number, Fold(number, data_args.num_folds or 0, partition)
         training_args.seed += number - 1
         training_args.output_dir = str(self.folder / f"fold-{number}")
         training_args.do_train = training_args.do_eval = training_args.do_predict = True
@@ -101,19 +86,6 @@ class Study:
     def prepare(self) -> Run:
         """Load data and model, and check all arguments."""
         return prepare_run(self.task, self.model_args, self.data_args, self.training_args)
-
-    def config(self) -> Any:
-        """Return the configuration of a new model, with its fields checked; None for a checkpoint."""
-        args = self.model_args
-        if args.family is None:
-            return None
-        source = resolve_backbone(args.source, generates=self.task.model_task == "text2text-generation")
-        backbone_config = _backbone_config(source, args.cache_dir, args.model_revision, args.token)
-        if args.family == PLAIN:
-            return backbone_config
-        family = get_family(args.family)
-        fields, _ = family.split_fields(parse_config_fields(family.name, args.local_config))
-        return family.config(backbone_config=backbone_config, **fields)
 
     def check(self) -> TrainingArguments:
         """Prepare a run to raise errors before the first process starts, and return its training arguments."""
@@ -137,17 +109,6 @@ class Study:
         check_same_run(self.folder, arguments)
         return arguments
 
-    def save(self, arguments: Mapping[str, Any]) -> None:
-        """Write the arguments to the output folder, by which a repeated command is compared with this one."""
-        if self.training_args.should_save:
-            save_run(self.folder, arguments)
-
-
-@cache
-def _backbone_config(source: str, cache_dir: str | None, revision: str, token: str | None) -> Any:
-    with loading("backbone", source):
-        return AutoConfig.from_pretrained(source, cache_dir=cache_dir, revision=revision, token=token)
-
 
 def content_digest(path: Path) -> str:
     """Return the digest of a file, or of all files of a folder."""
@@ -161,12 +122,5 @@ def content_digest(path: Path) -> str:
 
 def write_results(path: Path, found: Mapping[str, Any]) -> None:
     """Write results as JSON. NaN and infinities become null, because JSON does not have them."""
-    atomic_write(path, json.dumps(_without_nan(found), indent=2, ensure_ascii=False, default=str) + "\n")
-
-
-def _without_nan(found: Any) -> Any:
-    if isinstance(found, Mapping):
-        return {name: _without_nan(value) for name, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [_without_nan(value) for value in found]
-    return None if isinstance(found, float) and not math.isfinite(found) else found
+    finite = json.loads(json.dumps(found, default=str), parse_constant=lambda _: None)
+    atomic_write(path, json.dumps(finite, indent=2, ensure_ascii=False) + "\n")

@@ -62,19 +62,18 @@ def test_gpus_run_the_kernel_if_they_are_new_and_say_so_once(capability, runs, w
     assert words in record.getMessage()
 
 
+UNSUITABLE = {
+    "not torch.float64": {"dtype": torch.float64},
+    f"{MAX_HEAD_SIZE + 1} features": {"values": (1, 2, MAX_HEAD_SIZE + 1), "scores": (1, 2, 3, 3, 1)},
+    f"window is {MAX_WINDOW + 2}": {"values": (1, 2, 2), "scores": (1, 2, *[MAX_WINDOW + 2] * 2, 1)},
+    "joint softmax": {"joint_softmax": True},
+}
+
+
 @pytest.mark.usefixtures("has_gpu")
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ({"dtype": torch.float64}, "not torch.float64"),
-        ({"values": (1, 2, MAX_HEAD_SIZE + 1), "scores": (1, 2, 3, 3, 1)}, f"{MAX_HEAD_SIZE + 1} features"),
-        ({"values": (1, 2, 2), "scores": (1, 2, *[MAX_WINDOW + 2] * 2, 1)}, f"window is {MAX_WINDOW + 2}"),
-        ({"joint_softmax": True}, "joint softmax"),
-    ],
-    ids=str,
-)
-def test_unsuitable_inputs_warn_once(given, reason, log):
-    (message,) = warnings_of(log, **given)
+@pytest.mark.parametrize("reason", UNSUITABLE)
+def test_unsuitable_inputs_warn_once(reason, log):
+    (message,) = warnings_of(log, **UNSUITABLE[reason])
     assert reason in message
 
 

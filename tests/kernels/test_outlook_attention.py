@@ -1,8 +1,6 @@
 """The Triton kernel of outlook attention: its results are those of the definition."""
 
 import random
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -11,12 +9,9 @@ from torch import library
 from hf_localattn import CoolConfig, outlook_attention
 from hf_localattn.kernels.outlook_attention import attend, attend_backward
 from hf_localattn.models.cool_local_encoder import OutlookLayer
-from tests.kernels import DEVICE, NEEDS_KERNELS
+from tests.kernels import DEVICE, NEEDS_KERNELS, compile_for_gpus
 
 pytestmark = NEEDS_KERNELS
-
-KERNEL = "GeneratedBackwardFor"
-"""Beginning of the name of an operator's backward node."""
 
 
 def draw(seed):
@@ -37,7 +32,7 @@ def draw(seed):
     return values, scores, mask, choose.random() < 0.5, torch.randn_like(values)
 
 
-def with_gradients(values, scores, grad, mask=None, **options):
+def differentiated(values, scores, grad, mask=None, **options):
     values, scores = values.detach().requires_grad_(), scores.detach().requires_grad_()
     mixed = outlook_attention(values, scores, mask, **options)[0]
     return mixed, *torch.autograd.grad(mixed, (values, scores), grad.to(mixed.dtype))
@@ -45,9 +40,9 @@ def with_gradients(values, scores, grad, mask=None, **options):
 
 def assert_equal_to_definition(values, scores, mask, outside, grad, tolerance=2e-5):
     options = {"mask_outside_window": outside}
-    found = with_gradients(values, scores, grad, mask, **options)
-    assert type(found[0].grad_fn).__name__.startswith(KERNEL), "the kernel has not run"
-    expected = with_gradients(values.double(), scores.double(), grad, mask, **options, return_weights=True)
+    found = differentiated(values, scores, grad, mask, **options)
+    assert type(found[0].grad_fn).__name__.startswith("GeneratedBackwardFor"), "the kernel has not run"
+    expected = differentiated(values.double(), scores.double(), grad, mask, **options, return_weights=True)
     for one, other, dtype in zip(found, expected, (scores.dtype, values.dtype, scores.dtype), strict=True):
         assert one.dtype == dtype
         torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance)
@@ -81,11 +76,11 @@ def test_padding_may_hold_anything():
     values, scores = torch.randn(1, 6, 4, device=DEVICE), torch.randn(1, 6, 3, 3, 4, device=DEVICE)
     mask = torch.tensor([[False, True, True, True, False, False]], device=DEVICE)
     grad = torch.randn_like(values)
-    expected = with_gradients(values, scores, grad, mask)
+    expected = differentiated(values, scores, grad, mask)
     values, scores = (
         states.masked_fill(~mask.view(1, 6, *[1] * (states.dim() - 2)), float("nan")) for states in (values, scores)
     )
-    for one, other in zip(with_gradients(values, scores, grad, mask), expected, strict=True):
+    for one, other in zip(differentiated(values, scores, grad, mask), expected, strict=True):
         assert torch.equal(one, other)
 
 
@@ -125,28 +120,13 @@ def test_has_second_derivatives():
     torch.testing.assert_close(penalty(), penalty(return_weights=True))
 
 
-COMPILATION = """
-import torch, triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from hf_localattn.kernels import outlook_attention as kernels
-for capability in (80, 90):
-    for dtype in ("fp32", "bf16", "fp16"):
-        for size, padded, heads in ((1, 1, 128), (3, 4, 32), (64, 64, 2)):
-            for kernel in (kernels._mix, kernels._mix_backward):
-                constants = dict(WINDOW=3, SIZE=size, PADDED_SIZE=padded, BLOCK_ROWS=16, BLOCK_HEADS=heads,
-                                 HAS_MASK=True, MASK_SOURCES=True)
-                types = dict.fromkeys(kernel.arg_names, f"*{dtype}") | {"mask": "*i1"}
-                types |= dict.fromkeys(("rows", "length", "heads"), "i32")
-                types |= dict.fromkeys(constants, "constexpr")
-                source = ASTSource(kernel, types, {(kernel.arg_names.index(k),): v for k, v in constants.items()})
-                assert "ptx" in triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm
-"""
-
-
-@pytest.mark.slow(reason="compiles 36 kernels for two GPUs")
-def test_kernels_compile_for_gpus(tmp_path, monkeypatch):
-    """The interpreter accepts code that the compiler refuses. The compiler needs no GPU."""
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    subprocess.run([sys.executable, "-c", COMPILATION], check=True)
+@pytest.mark.slow(reason="compiles 18 kernels")
+@pytest.mark.parametrize(("capability", "dtype"), [(80, "fp32"), (80, "bf16"), (90, "fp16")])
+def test_kernels_compile_for_gpus(capability, dtype, tmp_path):
+    types = {"mask": "*i1", **dict.fromkeys(("rows", "length", "heads"), "i32")}
+    flags = {"WINDOW": 3, "BLOCK_ROWS": 16, "HAS_MASK": True, "MASK_SOURCES": True}
+    sizes = [(1, 1, 128), (3, 4, 32), (64, 64, 2)]
+    constants = [{**flags, "SIZE": size, "PADDED_SIZE": padded, "BLOCK_HEADS": heads} for size, padded, heads in sizes]
+    names = ("_mix", "_mix_backward")
+    kernels = [("outlook_attention", name, dtype, capability, types, one) for name in names for one in constants]
+    compile_for_gpus(tmp_path, *kernels)

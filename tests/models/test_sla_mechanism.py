@@ -174,21 +174,26 @@ def build(dropout=0.0, implementation="sdpa", **fields):
     return model
 
 
+def train(model, inputs=INPUTS):
+    """Return the states of real tokens and all gradients of a model."""
+    torch.manual_seed(1)
+    given = adapted(model, **inputs)
+    states = model(**given).last_hidden_state[given["attention_mask"].bool()]
+    (states * torch.linspace(-1, 2, states.numel(), dtype=states.dtype).view_as(states)).sum().backward()
+    found = [states.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+    model.zero_grad()
+    return found
+
+
 @pytest.fixture
 def trained(monkeypatch):
-    """Return the states of real tokens and all gradients of a model, with blocks of the given number of rows."""
+    """Train with blocks of the given number of rows."""
 
-    def train(model, rows, inputs=INPUTS):
+    def run(model, rows, inputs=INPUTS):
         monkeypatch.setattr(sla_row_blocks, "ROWS", rows)
-        torch.manual_seed(1)
-        given = adapted(model, **inputs)
-        states = model(**given).last_hidden_state[given["attention_mask"].bool()]
-        (states * torch.linspace(-1, 2, states.numel(), dtype=states.dtype).view_as(states)).sum().backward()
-        found = [states.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
-        model.zero_grad()
-        return found
+        return train(model, inputs)
 
-    return train
+    return run
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])

@@ -1,11 +1,13 @@
 """Reference implementation of COOL: naive float64 loops over one example, from the paper's equations.
 
-Vectors are rows. `real[i]` is True if position i is a token, not padding. No code is shared with the package.
+`real[i]` is True if position i is a token, not padding.
 """
 
 import math
 
 import torch
+
+from tests.reference import gelu, linear, sigmoid
 
 
 def outlook_attention(values, scores, real, joint_softmax=False, mask_outside_window=False):
@@ -55,7 +57,7 @@ def outlook_layer(states, real, value, score, feed_forward, window, heads, norms
         hidden = second_norm(row)
         for index, weights in enumerate(feed_forward):  # (12)
             if index:
-                hidden = hidden * 0.5 * (1 + torch.erf(hidden / math.sqrt(2)))
+                hidden = gelu(hidden)
             hidden = linear(hidden, *weights)
         rows.append(hidden + row)  # (13)
     return torch.stack(rows)
@@ -96,11 +98,6 @@ def adaptive_pool(features, length, pooling):
     return torch.stack(pooled)
 
 
-def linear(row, weight, bias=None):
-    result = torch.stack([(weight[out] * row).sum() for out in range(weight.shape[0])])
-    return result if bias is None else result + bias
-
-
 def question_answering_loss(start_logits, end_logits, starts, ends, kind):
     """Loss of section 3.4, averaged over examples: "sum" as in the text, its "mean", or "joint" (equation 16)."""
     total = 0.0
@@ -116,14 +113,10 @@ def question_answering_loss(start_logits, end_logits, starts, ends, kind):
 
 def fusion(kind, global_row, local_row, projection, output=None, balance=None):
     """Fusion of the global and local embeddings of one token (section 3.1), in three interpretations."""
-
-    def gelu(row):
-        return row * 0.5 * (1 + torch.erf(row / math.sqrt(2)))
-
     if kind == "concat":
         return linear(gelu(linear(torch.cat([global_row, local_row]), *projection)), *output)
     local_row = linear(local_row, *projection)
     if kind == "sum":
         return global_row + local_row
-    weight = 1 / (1 + torch.exp(-linear(torch.cat([global_row, local_row]), *balance)))
+    weight = sigmoid(linear(torch.cat([global_row, local_row]), *balance))
     return weight * global_row + (1 - weight) * local_row

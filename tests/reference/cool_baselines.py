@@ -1,15 +1,14 @@
 """Reference implementations of COOL's baselines: naive loops over one example, from the equations of their papers.
 
-Each maps states (L, H) of one example without padding to (states (L, H), weights or None). Vectors are rows. A layer
-is a pair (weight, bias). `numbered` lists the positions of a window as (number, position), of which some may be
-outside the sequence. No code is shared with the package.
+Each maps states (L, H) of one example without padding to (states (L, H), weights or None). `numbered` lists the
+positions of a window as (number, position), of which some may be outside the sequence.
 """
 
 import math
 
 import torch
 
-from tests.reference.cool import linear
+from tests.reference import elu, gelu, linear, sigmoid
 
 
 def dynamic_convolution(states, gate, kernel, output, window, heads):
@@ -78,7 +77,7 @@ def graph_attention(states, value, target_vector, source_vector, bias, window):
         return added if added > 0 else 0.2 * added
 
     mixed, weights = attend(len(states), values, score, window)
-    return states + torch.stack([exponential_linear(row + bias) for row in mixed]), weights
+    return states + torch.stack([elu(row + bias) for row in mixed]), weights
 
 
 def heterogeneous_graph(states, query, key, value, attention, message, prior, output, window):
@@ -121,15 +120,3 @@ def numbered(center, reach):
 def pixel(number, layer):
     weight, bias = layer
     return weight[0, 0] * number + bias[0]
-
-
-def sigmoid(row):
-    return 1 / (1 + (-row).exp())
-
-
-def exponential_linear(row):
-    return torch.stack([one if one > 0 else one.exp() - 1 for one in row])
-
-
-def gelu(row):
-    return row * 0.5 * (1 + torch.erf(row / math.sqrt(2)))

@@ -1,14 +1,15 @@
 """Reference implementation of orthogonal attention: naive float64 loops over heads and pairs of tokens (section 3).
 
-Tensors have one row per token. Lists named `real...` are True at tokens and False at padding. A linear layer is a pair
-(weight (out, in), bias (out,) or None). A head has three dictionaries of layers: `key` and `value` (the two uses of
-alpha) and `query` (beta). Their keys are the arguments of the functions below. Shared layers are given twice. No code
-is shared with the package.
+Tensors have one row per token. Lists named `real...` are True at tokens and False at padding. A head has three
+dictionaries of layers: `key` and `value` (the two uses of alpha) and `query` (beta). Their keys are the arguments of
+the functions below. Shared layers are given twice.
 """
 
 import math
 
 import torch
+
+from tests.reference import linear, relu, softmax
 
 
 def orthogonal_attention(context, query, real_context, real_query, interaction, heads, output, by_diagonal=False):
@@ -141,13 +142,8 @@ def self_attention(rows, real, num_heads, query, key, value, output):
         for number in range(num_heads):
             part = slice(number * width, (number + 1) * width)
             asked = linear(one, *query)[part]
-            weights = softmax(
-                {
-                    j: (asked * linear(other, *key)[part]).sum() / math.sqrt(width)
-                    for j, other in enumerate(rows)
-                    if real[j]
-                }
-            )
+            there = {j: linear(other, *key)[part] for j, other in enumerate(rows) if real[j]}
+            weights = softmax({j: (asked * other).sum() / math.sqrt(width) for j, other in there.items()})
             parts.append(sum(weight * linear(rows[j], *value)[part] for j, weight in weights.items()))
         results.append(linear(torch.cat(parts), *output))
     return results
@@ -156,18 +152,3 @@ def self_attention(rows, real, num_heads, query, key, value, output):
 def layer_norm(row, weight, bias, eps):
     centered = row - row.sum() / len(row)
     return centered / torch.sqrt((centered * centered).sum() / len(row) + eps) * weight + bias
-
-
-def softmax(scores):
-    """Softmax over the values of a dictionary."""
-    exponentials = {name: score.exp() for name, score in scores.items()}
-    total = sum(exponentials.values())
-    return {name: one / total for name, one in exponentials.items()}
-
-
-def linear(row, weight, bias=None):
-    return weight @ row if bias is None else weight @ row + bias
-
-
-def relu(row):
-    return row.clamp(min=0)

@@ -1,17 +1,18 @@
 """Reference implementations of SAM and its baselines: naive float64 loops over the tokens and features of one example.
 
 `states` is (L, D) with one row per token. `real` is a list, True at tokens and False at padding, with at least one
-True. Results have L rows, with zeros at padding. A linear layer is a pair (weight (out, in), bias (out,) or None). No
-code is shared with the package.
+True. Results have L rows, with zeros at padding.
 """
 
 import torch
+
+from tests.reference import elu, linear, relu, sigmoid, softmax
 
 
 def feature_attention(states, real, inner, outer, threshold):
     """Zhou et al. (2021), equations 2-4: states (L, D) -> X' (L, D) and the filtered map (D,)."""
     columns = [[row[feature] for row in real_rows(states, real)] for feature in range(states.shape[1])]
-    largest = torch.stack([maximum(column) for column in columns])
+    largest = torch.stack([max(column) for column in columns])
     average = torch.stack([sum(column) / len(column) for column in columns])
     scores = feed_forward(largest, inner, outer) + feed_forward(average, inner, outer)
     weights = torch.stack([relu(sigmoid(score) - threshold) for score in scores])
@@ -26,7 +27,7 @@ def token_attention(states, real, inner, outer, max_length=None):
     one token at a time.
     """
     rows = real_rows(states, real)
-    pools = [[maximum(list(row)) for row in rows], [sum(list(row)) / len(row) for row in rows]]
+    pools = [[max(row) for row in rows], [sum(list(row)) / len(row) for row in rows]]
     scores = [states.new_zeros(())] * len(rows)
     for values in pools:
         if max_length is None:
@@ -35,10 +36,9 @@ def token_attention(states, real, inner, outer, max_length=None):
             behind = [states.new_zeros(())] * (max_length - len(values))
             read = feed_forward(torch.stack([*values, *behind]), inner, outer)
         scores = [score + read[number] for number, score in enumerate(scores)]
-    weights = dict(zip(numbers(real), softmax(scores), strict=True))
+    weights = softmax(dict(zip(numbers(real), scores, strict=True)))
     weighted = {t: weight * states[t] for t, weight in weights.items()}
-    shown = [weights.get(t, states.new_zeros(())) for t in range(len(states))]
-    return filled(weighted, states.shape[1], states), torch.stack(shown)
+    return filled(weighted, states.shape[1], states), filled(weights, (), states)
 
 
 def sequential_attention(states, real, order, feature, token):
@@ -68,10 +68,9 @@ def per_token(states, real, has_token_attention):
 def recurrent_attention(states, real, weight):
     """Zhou et al. (2016), equations 9-12, weight (D,): a vector (D,), its terms (L, D) and their weights (L,)."""
     scores = [sum(w * x.tanh() for w, x in zip(weight, row, strict=True)) for row in real_rows(states, real)]
-    weights = dict(zip(numbers(real), softmax(scores), strict=True))
+    weights = softmax(dict(zip(numbers(real), scores, strict=True)))
     terms = {t: weight * states[t] for t, weight in weights.items()}
-    shown = [weights.get(t, states.new_zeros(())) for t in range(len(states))]
-    return sum(terms.values()).tanh(), filled(terms, states.shape[1], states), torch.stack(shown)
+    return sum(terms.values()).tanh(), filled(terms, states.shape[1], states), filled(weights, (), states)
 
 
 def disan(states, real, forward, backward, source):
@@ -98,8 +97,8 @@ def directional_block(rows, forward, hidden, source, target, bias, gate_attentio
         scores = {i: 5 * ((source @ hiddens[i] + target @ own + bias) / 5).tanh() for i in readable}
         features = []
         for feature in range(len(own)):
-            weights = softmax([scores[i][feature] for i in readable])
-            terms = [weight * hiddens[i][feature] for weight, i in zip(weights, readable, strict=True)]
+            weights = softmax({i: score[feature] for i, score in scores.items()})
+            terms = [weight * hiddens[i][feature] for i, weight in weights.items()]
             features.append(sum(terms, own.new_zeros(())))
         attended = torch.stack(features)
         gate = sigmoid(gate_attention @ attended + gate_hidden @ own + gate_bias)
@@ -110,7 +109,7 @@ def directional_block(rows, forward, hidden, source, target, bias, gate_attentio
 def source2token(rows, inner, outer):
     """Multi-dimensional source2token attention: n rows (N,), with a weight for every token and feature."""
     scores = [linear(elu(linear(row, *inner)), *outer) for row in rows]
-    weights = [softmax([score[feature] for score in scores]) for feature in range(len(rows[0]))]
+    weights = [softmax({t: score[feature] for t, score in enumerate(scores)}) for feature in range(len(rows[0]))]
     return [torch.stack([w[t] * x for w, x in zip(weights, row, strict=True)]) for t, row in enumerate(rows)]
 
 
@@ -157,36 +156,6 @@ def filled(rows, width, like):
     return torch.stack([rows.get(t, like.new_zeros(width)) for t in range(len(like))])
 
 
-def maximum(values):
-    largest = values[0]
-    for value in values[1:]:
-        if value > largest:
-            largest = value
-    return largest
-
-
 def feed_forward(row, inner, outer):
     """Equation 1."""
     return linear(relu(linear(row, *inner)), *outer)
-
-
-def softmax(scores):
-    """The softmax of a list of scalars."""
-    exponentials = [score.exp() for score in scores]
-    return [one / sum(exponentials) for one in exponentials]
-
-
-def linear(row, weight, bias=None):
-    return weight @ row if bias is None else weight @ row + bias
-
-
-def sigmoid(row):
-    return 1 / (1 + (-row).exp())
-
-
-def relu(row):
-    return torch.where(row > 0, row, torch.zeros_like(row))
-
-
-def elu(row):
-    return torch.where(row > 0, row, row.exp() - 1)

@@ -2,10 +2,12 @@
 
 A structure is two lists of the length of the sequence, `word_index` and `dep_heads`, with -1 at special tokens and
 padding, and -2 - number at tokens that every query may attend to. Words are identified by their numbers. A mask is a
-list of rows, with `mask[query][key]` True if the query may attend to the key. No code is shared with the package.
+list of rows, with `mask[query][key]` True if the query may attend to the key.
 """
 
 import torch
+
+from tests.reference import sigmoid
 
 
 def syntax_mask(word_index, dep_heads, threshold=3, neighbor_window=1, connect_roots=False):
@@ -146,27 +148,19 @@ def gated_attention(query, key, value, gate, mask, local_mask, scaling):
     for queries, keys, values in zip(query, key, value, strict=True):
         for i, one in enumerate(queries):
             scores = torch.stack([(one * other).sum() * scaling for other in keys])
-            everywhere = softmax(scores if mask is None else scores + mask[i])  # (1)
-            nearby = softmax(scores if local_mask is None else scores + local_mask[i])  # (4)
+            everywhere = (scores if mask is None else scores + mask[i]).softmax(0)  # (1)
+            nearby = (scores if local_mask is None else scores + local_mask[i]).softmax(0)  # (4)
             mixture = gate[i] * nearby + (1 - gate[i]) * everywhere  # (6)
             output.append(sum(weight * row for weight, row in zip(mixture, values, strict=True)))
             weights.append(mixture)
             local_weights.append(nearby)
-    heads, length, _ = query.shape
-    output, weights, local_weights = (
-        torch.stack(rows).view(heads, length, -1) for rows in (output, weights, local_weights)
-    )
-    return output.transpose(0, 1), weights, local_weights
-
-
-def softmax(scores):
-    exponentials = (scores - scores.max().detach()).exp()
-    return exponentials / exponentials.sum()
+    found = [torch.stack(rows).view(*query.shape[:2], -1) for rows in (output, weights, local_weights)]
+    return found[0].transpose(0, 1), *found[1:]
 
 
 def gate(states, weight, bias):
     """Equation 5 for one example: states (L, H), weight (1, H), bias (1,) -> (L,)."""
-    return torch.stack([1 / (1 + torch.exp(-(weight[0] * row).sum() - bias[0])) for row in states])
+    return torch.stack([sigmoid((weight[0] * row).sum() + bias[0]) for row in states])
 
 
 def lisa_loss(scores_of_last_heads, dep_heads, real=None):

@@ -7,7 +7,8 @@ import pytest
 from transformers import Trainer
 
 from reproduction.corpora import load_corpora
-from reproduction.plan import MEASURED, plan, select
+from reproduction.measures import MEASURES
+from reproduction.plan import plan, select
 from reproduction.tables import load_table, table_names
 
 LEARNS = {
@@ -98,7 +99,7 @@ def train(tmp_path):
     def run(name, *, permuted=False, learning_rate="1e-3"):
         rows, task, _ = LEARNS[name]
         table = load_table(name)
-        recipe = table.recipe(table.rows[rows.split()[0]], table.tasks[task])
+        recipe = table.rows[rows.split()[0]].recipe(table.tasks[task])
         rates = [name for name in ("learning_rate", "local_learning_rate") if name in recipe]
         arguments = [*(f"{rate}={learning_rate}" for rate in rates), f"max_steps={STEPS.get(name, 60)}"]
         arguments += ["per_device_train_batch_size=8"]
@@ -115,7 +116,7 @@ def train(tmp_path):
 
 def test_all_tables_that_train_are_checked():
     trained = [
-        name for name in table_names() if any(task.script not in MEASURED for task in load_table(name).tasks.values())
+        name for name in table_names() if any(task.script not in MEASURES for task in load_table(name).tasks.values())
     ]
     assert list(LEARNS) == trained, "add a row, a task and a bound for a new table"
 

@@ -19,11 +19,11 @@ from hf_localattn.studies.study import Study
 from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
-from reproduction.plan import MEASURED
+from reproduction.measures import MEASURES
 from reproduction.tables import Row, load_table, table_names
 
 WORK = [(table, task) for table in map(load_table, table_names()) for task in table.tasks.values()]
-TRAINED = [(table, task) for table, task in WORK if task.script not in MEASURED]
+TRAINED = [(table, task) for table, task in WORK if task.script not in MEASURES]
 SPLIT_OF = {"eval": "validation", "predict": "test"}
 
 
@@ -55,7 +55,7 @@ def test_all_tables_of_the_papers_are_there_in_their_order():
 
 @pytest.mark.parametrize(("table", "task"), TRAINED, ids=[f"{table.name}-{task.name}" for table, task in TRAINED])
 def test_a_script_takes_the_arguments_of_its_rows_and_reports_their_scores(table, task):
-    recipes = [table.recipe(row, task) for row in table.rows.values() if row.family is not None]
+    recipes = [row.recipe(task) for row in table.rows.values() if row.family is not None]
     for recipe in recipes:
         study_of(task, recipe)
         if recipe["family"] != PLAIN:
@@ -84,7 +84,7 @@ def test_grids_are_of_what_can_be_searched_and_hold_what_is_taken_without(name, 
         file = tmp_path / "search.yaml"
         file.write_text(yaml.safe_dump(task.search))
         for row in (own for own in table.rows.values() if own.family is not None):
-            setting = table.recipe(row, task)
+            setting = row.recipe(task)
             space = read_space(str(file), SimpleNamespace(family=row.family))
             chosen = {**setting, **setting["local_config"]}
             for dimension in space:
@@ -104,7 +104,7 @@ def test_published_numbers_are_in_the_unit_of_the_scores():
     for table, task in TRAINED:
         for row in table.rows.values():
             for score in task.scores.values():
-                number = table.published(row, task, score.name)
+                number = row.printed(task, score.name)
                 assert number is None or score.ratio or 1 < number < 100
 
 
@@ -112,8 +112,8 @@ def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so
     known, differences = {}, set()
     for table, task in TRAINED:
         for row in (own for own in table.rows.values() if own.family is not None):
-            setting = table.recipe(row, task)
-            printed = {score: table.published(row, task, score) for score in task.scores}
+            setting = row.recipe(task)
+            printed = {score: row.printed(task, score) for score in task.scores}
             for score, number in printed.items():
                 if number is None:
                     continue
@@ -126,12 +126,12 @@ def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so
 
 def test_a_setting_is_of_table_task_and_row():
     table = load_table("sla-1")
-    setting = table.recipe(table.rows["sla-large"], table.tasks["fce"])
+    setting = table.rows["sla-large"].recipe(table.tasks["fce"])
     expected = {"family": "sla-bert", "backbone": "bert-large-cased", "metric_for_best_model": "f0_5"}
     assert setting == setting | expected | {"max_seq_length": 128}
     assert setting["local_config"]["local_attention"] == "syntax"
     table = load_table("sam-4")
-    setting = table.recipe(table.rows["sam-delta-0.1"], table.tasks["trec"])
+    setting = table.rows["sam-delta-0.1"].recipe(table.tasks["trec"])
     assert setting["local_config"] == {"pooling": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
 
 
@@ -139,7 +139,7 @@ def test_numbers_of_another_table_are_those_of_the_tasks_that_are_taken():
     assert load_table("sam-3").rows["sam"].published == {"sst5": [59.7, 112]}
     table = load_table("sam-4")
     sam, humor = table.rows["sam"], table.tasks["humor"]
-    assert [table.published(sam, humor, score) for score in ("F1", "T", "Acc.")] == [96.41, 92, None]
+    assert [sam.printed(humor, score) for score in ("F1", "T", "Acc.")] == [96.41, 92, None]
 
 
 def settings_of(content):

@@ -13,7 +13,7 @@ from hf_localattn.studies.processes import RunFailed
 from reproduction import runs as runs_module
 from reproduction.__main__ import main
 from reproduction.plan import digest, plan, select
-from reproduction.runs import best_setting, space_of
+from reproduction.runs import best_setting
 from reproduction.tables import table_names
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
@@ -48,7 +48,6 @@ def test_measured_beside_published(whole, folder):
     assert (bert["baseline"], cool["baseline"]) == (None, "bert")
     table = (folder / "cool-4.md").read_text()
     assert re.search(r"\| BERT \| F1 \| 75.41 \| \d+\.\d\d ± \d+\.\d\d \| [+-]\d", table)
-    assert "Changed from the recipe: backbone tiny, " in table
 
 
 def test_every_run_says_where_it_comes_from(whole, folder):
@@ -190,16 +189,12 @@ def test_the_grid_is_searched_first(folder):
     run = plan(select("sam-5", rows=["sam"], tasks=["trec"], **given), folder / "runs")[0]
     run.task.search = grid
     options, found = best_setting(run, ["max_steps"])
-    assert space_of(run).keys() == {"learning_rate", "dropout"}
-    assert space_of(run, ["learning_rate"]).keys() == {"dropout"}
     assert {"freeze_backbone=true", "dropout=0.2"} <= {*options["local_config"]}, "the row's own fields stay"
     assert options["learning_rate"] in grid["learning_rate"]
     assert (found["row"], found["task"], len(found["tried"]), found["failed"]) == ("sam", "trec", 2, [])
-    assert found["best"].keys() == {"learning_rate", "dropout"}
+    assert found["best"].keys() == {"learning_rate", "dropout"}, "the row has no local layers"
     assert len(list((folder / "runs").glob("search-run_glue-*/trials/search.json"))) == 1
-    encoder = plan(select("cool-1", rows=["bert"], data=["samples"]))[0]
-    encoder.task.search = grid
-    assert space_of(encoder) == {"learning_rate": grid["learning_rate"]}
+    assert best_setting(run, ["learning_rate", "dropout"]) == ({}, None)
 
 
 def test_a_dry_run_shows_the_plan_and_what_is_missing(tmp_path, capsys):
@@ -211,7 +206,7 @@ def test_a_dry_run_shows_the_plan_and_what_is_missing(tmp_path, capsys):
         main(["sla-1", *TINY[:2], *TINY[4:], "--tasks", "cola", "--dry-run", "-o", str(tmp_path / "none")])
     captured = capsys.readouterr()
     assert "python run_glue.py" in captured.out
-    assert re.search("error: lisa, cola, seed 0: .*spaCy", captured.err)
+    assert re.search("error: lisa, cola: .*spaCy", captured.err)
     assert not (tmp_path / "none").exists()
 
 
@@ -236,7 +231,7 @@ def test_without_a_table_all_are_listed(capsys):
         (["cool-4", "--data", "squid=here"], "'squid'. cool-4 reads squad_v2"),
         (["cool-4", *TINY, "--args", "learning_rat=1"], "learning_rat. .*learning_rate"),
         (["cool-4", *TINY, "--args", "max_steps"], "--args max_steps: "),
-        (["cool-4", *TINY, "--args", "seed=5"], "--args seed: --num-runs"),
+        (["cool-4", *TINY, "--args", "seed=5"], "--args seed: .*--num-runs"),
         (["cool-4", *TINY, "--args", "train_file=x"], "--args train_file: .*--data"),
         (["sla-1", *TINY, "--parser", "nowhere"], "spaCy pipeline 'nowhere'"),
         (["cool-4", *TINY, "--args", "max_steps=1.5"], "max_steps is 1.5"),

@@ -113,7 +113,6 @@ ROWS = {
     "negated": NEGATED,
     "cues": [{name: row[name] for name in ("tokens", "cue")} for row in NEGATED[:3]],
     "out_of_scope": [{**row, "scope": [0] * 6} for row in NEGATED],
-    "no_cue": [NEGATED[0], {**NEGATED[1], "cue": [0] * 6}],
     "long": [*NEGATED[:2], negated(1, 20, length=30), {**negated(25, 30, length=30), "id": "late"}],
     "detected": [row for n, cues in enumerate([[], [1], [4], [0, 4], [2], []]) for row in with_cues(n, *cues)],
 }
@@ -136,8 +135,7 @@ def files(tmp_path_factory):
     pieces = word_pieces()
     save(folder / "plain", tiny_bert(pieces), pieces)
     save(folder / "left", tiny_bert(pieces), word_pieces("left", cls_last=True))
-    for name, names in {"classifier": ("cat", "ant", "bee"), "numbers": ("LABEL_0", "LABEL_1", "LABEL_2")}.items():
-        save(folder / name, with_labels(BertForSequenceClassification, pieces, names), pieces)
+    save(folder / "classifier", with_labels(BertForSequenceClassification, pieces, ("cat", "ant", "bee")), pieces)
     save(folder / "tagger", with_labels(BertForTokenClassification, pieces, ["B-car", *NAMES[::-1]]), pieces)
     for name in ("bart", "prophetnet"):
         save(folder / name, tiny_writer(name, pieces), pieces)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoTokenizer
 
 from hf_localattn import SlaBertTokenizer
 from hf_localattn.cli import main as command
@@ -61,10 +61,7 @@ def folder(tmp_path_factory):
     [
         (["parser=xx_no_such_parser"], "spacy download"),
         (["local_attention=syntactic"], "'syntactic'"),
-        (["words=spaces"], "'spaces'"),
-        (["parser=3"], "`parser`"),
         (["parser=null"], "dep_heads"),
-        (["parsr=x"], "'parser'"),
         (["syntax_treshold=3"], "'syntax_threshold'"),
     ],
 )
@@ -84,18 +81,6 @@ def test_a_backbone_without_the_interface_is_refused(refused, tmp_path):
     tiny_model("cool", backbone="xlnet").backbone_model.save_pretrained(tmp_path / "xlnet")
     AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path / "xlnet")
     refused("'xlnet'", "glue", REVIEWS, "train", **{**SLA, "backbone": str(tmp_path / "xlnet")})
-
-
-def test_init_writes_the_tokenizer_too(tmp_path):
-    fields = ["--config", f"parser={tiny_parser()}", "--config", "words=whitespace", "--config", "window_size=5"]
-    assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), *fields]) == 0
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "sla", parser=tiny_parser())
-    assert (tokenizer.parser, tokenizer.words) == (tiny_parser(), "whitespace")
-    auto_map = json.loads((tmp_path / "sla" / "tokenizer_config.json").read_text())["auto_map"]
-    assert "tokenization_sla_bert.SlaBertTokenizer" in auto_map["AutoTokenizer"]
-    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "sla").eval()
-    given = tokenizer("The cat sleeps.", return_tensors="pt")
-    assert len(model(**given, output_attentions=True).gates) == model.config.num_hidden_layers
 
 
 @pytest.mark.parametrize(("parser", "word"), [("xx_no_such_parser", "spacy download"), ("null", "has no parser")])

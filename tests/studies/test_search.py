@@ -122,9 +122,7 @@ def test_a_trial_that_fails_is_noted_and_the_others_go_on(main, tmp_path, caplog
     given = options(tmp_path / "out", space, *SAM)
     with caplog.at_level(logging.INFO, "hf_localattn"):
         main(given)
-    assert (
-        "Leaving out 3 of 6 combinations, which differ from another one only in fields without effect" in caplog.text
-    )
+    assert "Leaving out 3 of 6 combinations" in caplog.text
     found = results(tmp_path / "out")
     assert [(trial["trial"], trial["setting"]["lr_scheduler_type"]) for trial in found["trials"]] == [
         (1, "linear"),
@@ -177,36 +175,32 @@ def test_a_loss_that_is_no_number_is_the_worst(main, tmp_path, monkeypatch):
 
 
 RATE = {"learning_rate": [1]}
-FROZEN = {"local_learning_rate": [1e-3], "freeze_backbone": [False, True]}
 THRESHOLDS = {"fam_threshold": [1, 0.1], "learn_fam_threshold": [False, True]}
 REFUSED = {
-    "unknown-argument": ({"learnin_rate": [1e-3]}, (), "learnin_rate: .*'learning_rate'"),
-    "unknown-field": ({"use_con": [True]}, (), "use_con: .*'use_conv'"),
-    "fixed": ({"seed": [1, 2]}, (), "seed: .*same"),
+    "unknown-argument": ({"learnin_rate": [1e-3]}, (), "learnin_rate: .*learning_rate"),
+    "unknown-field": ({"use_con": [True]}, (), "use_con: .*--family"),
+    "fixed": ({"seed": [1, 2]}, (), "seed: .*cannot"),
     "high-below-low": ({"learning_rate": {"low": 1, "high": 0.1}}, (), "learning_rate: "),
     "log-of-zero": ({"learning_rate": {"low": 0, "high": 1, "log": True}}, (), "learning_rate: "),
     "log-with-step": ({"learning_rate": {"low": 1, "high": 2, "log": True, "step": 1}}, (), "learning_rate: "),
-    "misspelt-high": ({"learning_rate": {"low": 1e-5, "hihg": 1}}, (), "learning_rate: a range"),
-    "no-high": ({"learning_rate": {"low": 1e-5}}, (), "learning_rate: a range"),
-    "unknown-key": ({"learning_rate": {"low": 1e-5, "high": 1, "by": 2}}, (), "learning_rate: a range"),
-    "range-of-booleans": ({"use_conv": {"low": 0, "high": 1}}, (), "use_conv: a range"),
+    "misspelt-high": ({"learning_rate": {"low": 1e-5, "hihg": 1}}, (), "learning_rate: .*range"),
+    "no-high": ({"learning_rate": {"low": 1e-5}}, (), "learning_rate: .*range"),
+    "unknown-key": ({"learning_rate": {"low": 1e-5, "high": 1, "by": 2}}, (), "learning_rate: .*range"),
+    "range-of-booleans": ({"use_conv": {"low": 0, "high": 1}}, (), "use_conv: .*range"),
     "text-for-number": ({"learning_rate": ["fast"]}, (), "learning_rate: 'fast'"),
     "fraction-for-whole": ({"per_device_train_batch_size": [2.5]}, (), "per_device_train_batch_size: 2.5"),
     "nothing": ({"learning_rate": []}, (), "learning_rate: "),
-    "twice": ({"learning_rate": [0.1, "1e-1"]}, (), "learning_rate: .*twice"),
     "empty": ({}, (), "names"),
     "value-of-argument": ({"lr_scheduler_type": ["linear", "bumpy"]}, (), "with lr_scheduler_type=bumpy: "),
     "value-of-field": ({"outlook_kernel_size": {"low": 3, "high": 4}}, (), "with outlook_kernel_size=4: "),
     "values-together": (THRESHOLDS, SAM, "with fam_threshold=1.0, learn_fam_threshold=true: `fam_threshold`"),
-    "rate-of-frozen": (FROZEN, SAM, "with local_learning_rate=0.001, freeze_backbone=true: .*frozen"),
     "alpha-alone": ({"lookahead_alpha": [0.5]}, (), "--lookahead_steps"),
     "infinite": ({"learning_rate": {"low": 0, "high": 1}}, (), "--search_trials"),
-    "folds": (RATE, ("--num_folds", "2"), "--num_folds .* --search_space"),
-    "push": (RATE, ("--push_to_hub",), "--push_to_hub .* --search_space"),
+    "folds": (RATE, ("--num_folds", "2"), "--search_space .*--fold"),
+    "push": (RATE, ("--push_to_hub",), "--search_space .* --push_to_hub"),
     "metric": (RATE, ("--metric_for_best_model", "bleu"), "--metric_for_best_model .* loss"),
     "no-trials": (RATE, ("--search_trials", "0"), "--search_trials .* 0"),
-    "kind-of-file": (RATE, ("--search_space", "space.txt"), "space.txt: .*yaml"),
-    "no-file": (RATE, ("--search_space", "no.yaml"), "--search_space no.yaml: "),
+    "no-file": (RATE, ("--search_space", "no.yaml"), "no.yaml"),
 }
 
 
