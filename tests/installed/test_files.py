@@ -1,6 +1,5 @@
 """What stays of a checkpoint that is data, and what a program may choose; `tests/hostile` has what is refused."""
 
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel
