@@ -56,7 +56,6 @@ def test_settings_go_to_the_tokenizers_that_have_them(folders):
 @pytest.mark.parametrize(
     ("name", "kind", "arguments"),
     [
-        ("cool", "outlook attention", [TEXT]),
         ("cool", "outlook attention", [TEXT, "--pair", "Who?"]),
         ("sla", "local and global attention, mixed", [TEXT]),
         ("sla", "local attention", [TEXT, "--kind", "local"]),
@@ -118,10 +117,3 @@ def test_texts_of_a_table(folders, tmp_path):
 def test_bad_input_is_one_line_before_anything_is_loaded(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert_only_one_line(lambda: inspect("nowhere", *arguments), message, tmp_path, capsys)
-
-
-def test_a_picture_without_matplotlib_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(SystemExit):
-        inspect("nowhere", TEXT, "-o", "out.png")
-    assert "hf_localattn[plot]" in capsys.readouterr().err

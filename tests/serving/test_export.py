@@ -227,6 +227,8 @@ def test_what_cannot_be_exported_is_named(words, error, folder, monkeypatch):
     with pytest.raises((ValueError, OSError), match=error):
         run(["export", *words])
     assert not (folder / "out").exists()
+    with pytest.raises(ValueError, match=r"row 1 .* PROMPT"):
+        export.check_rows(folder / "texts.txt", "multiple-choice")
 
 
 def test_answers_of_the_program():
