@@ -38,33 +38,21 @@ def inspect(*arguments):
 
 def test_json_holds_what_python_gives(folders, tmp_path, capsys):
     target = tmp_path / "new" / "out.json"
-    assert inspect(folders / "cool", TEXT, "--kind", "self", "--layers", "1", "-o", target) == 0
+    assert inspect(folders / "cool", "Who?", "--pair", TEXT, "--kind", "self", "--layers", "1", "-o", target) == 0
     assert capsys.readouterr().out == f"Wrote {target}.\n"
     found = json.loads(target.read_text())
-    expected = attention_map(*load(str(folders / "cool")), TEXT, kind="self", layers=[1])
+    expected = attention_map(*load(str(folders / "cool")), "Who?", TEXT, kind="self", layers=[1])
     (one,) = found["maps"]
     assert (one["model"], one["tokens"], one["layers"]) == ("cool", list(expected.tokens), [1])
     assert one["weights"] == pytest.approx(expected.weights, abs=1e-6)
+    inspect(folders / "cool", TEXT, "-o", target)
+    assert json.loads(target.read_text())["maps"][0]["title"].startswith("outlook attention, ")
 
 
 def test_settings_go_to_the_tokenizers_that_have_them(folders):
     for name, words in (("sla", "whitespace"), ("cool", None)):
         _, tokenizer = load(str(folders / name), settings=["words=whitespace"])
         assert getattr(tokenizer, "words", None) == words
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "arguments"),
-    [
-        ("cool", "outlook attention", [TEXT, "--pair", "Who?"]),
-        ("sla", "local and global attention, mixed", [TEXT]),
-        ("sla", "local attention", [TEXT, "--kind", "local"]),
-    ],
-)
-def test_a_family_shows_what_it_is_about(folders, tmp_path, name, kind, arguments):
-    inspect(folders / name, *arguments, "-o", tmp_path / "out.json")
-    (one,) = json.loads((tmp_path / "out.json").read_text())["maps"]
-    assert one["title"].startswith(f"{kind}, ")
 
 
 def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, capsys):
