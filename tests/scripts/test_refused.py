@@ -64,7 +64,7 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
         ("ner", "--detect_cues", {**NEGATION, **DRAWN, "detect_cues": True}),
         ("glue", "--max_steps", {**STREAM, "max_steps": -1}),
         ("glue", "--num_folds", {**STREAM, "num_folds": 2}),
-        ("glue", "--search_space", {**STREAM, "search_space": "x.json"}),
+        ("glue", "--search_space", {**STREAM, "search_space": "space.json"}),
         ("glue", "--skip_unlabeled", {**STREAM, "skip_unlabeled": True}),
         ("glue", "--draw_train_samples", {**STREAM, **DRAWN}),
         ("glue", "--do_train", {**STREAM, "do": "eval"}),
@@ -77,14 +77,6 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
 )
 def test_one_line(script, word, options, refused):
     refused(word, script, **{"data": DATA.get(script, "answered.jsonl"), "do": "train eval", **options})
-
-
-def test_a_folder_that_holds_something_else(run, tmp_path, capsys):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "thesis.tex").touch()
-    with pytest.raises(SystemExit):
-        run("qa", "sample:reading/train.json")
-    assert "thesis.tex" in capsys.readouterr().err
 
 
 def test_without_data_it_is_swag_as_in_the_stock_script():

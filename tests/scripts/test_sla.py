@@ -52,29 +52,25 @@ def test_what_needs_no_parse_needs_no_parser(kind, run, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return init_checkpoint("sla-bert", "tiny", tmp_path_factory.mktemp("sla") / "sla", parser=tiny_parser())
+def made(tmp_path_factory):
+    folder = init_checkpoint("sla-bert", "tiny", tmp_path_factory.mktemp("sla") / "sla", parser=tiny_parser())
+    return {"model": str(folder)}
 
 
 @pytest.mark.parametrize(
-    ("fields", "word"),
+    ("is_made", "fields", "word"),
     [
-        (["parser=xx_no_such_parser"], "spacy download"),
-        (["local_attention=syntactic"], "'syntactic'"),
-        (["parser=null"], "dep_heads"),
-        (["syntax_treshold=3"], "'syntax_threshold'"),
+        (False, ["parser=xx_no_such_parser"], "spacy download"),
+        (False, ["local_attention=syntactic"], "'syntactic'"),
+        (False, ["parser=null"], "dep_heads"),
+        (False, ["syntax_treshold=3"], "'syntax_threshold'"),
+        (True, [], "yourself"),  # of a checkpoint only the tokenizer can be set
+        (True, ["words=spaces"], "'spaces'"),
+        (True, ["syntax_threshold=2"], "fixed"),
     ],
 )
-def test_fields_and_settings_that_are_refused(fields, word, refused):
-    refused(word, "glue", REVIEWS, "train", **SLA, local_config=fields)
-
-
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [([], "yourself"), (["words=spaces"], "'spaces'"), (["syntax_threshold=2"], "fixed"), (["parsr=x"], "'parser'")],
-)
-def test_of_a_checkpoint_only_the_tokenizer_can_be_set(settings, word, folder, refused):
-    refused(word, "glue", REVIEWS, "train", model=str(folder), local_config=settings)
+def test_fields_and_settings_that_are_refused(is_made, fields, word, made, refused):
+    refused(word, "glue", REVIEWS, "train", **(made if is_made else SLA), local_config=fields)
 
 
 def test_a_backbone_without_the_interface_is_refused(refused, tmp_path):

@@ -94,13 +94,6 @@ def test_data_sets_are_streamed(prepare, tmp_path):
     assert as_text(first_of(run.trainer.train_dataset, 13)) == as_text(expected)
 
 
-def test_limits_hold(prepare):
-    stream = prepare(TEXT, max_train_samples=6).trainer.train_dataset
-    first, second = (as_text(first_of(stream, 6, start)) for start in (0, 6))
-    assert first == second
-    assert len(set(first)) == 6
-
-
 @pytest.mark.parametrize(
     ("name", "row", "message"),
     [
