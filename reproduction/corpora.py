@@ -64,9 +64,8 @@ class Corpus(Entry):
 
 def named(entries: Mapping[str, Any]) -> dict[str, Any]:
     """Add to each entry of a file its key as `name`. A text stands for an entry with a metric alone."""
-    return {
-        name: {"name": name, **({"metric": own} if isinstance(own, str) else own)} for name, own in entries.items()
-    }
+    given = {name: {"metric": own} if isinstance(own, str) else own for name, own in entries.items()}
+    return {name: {"name": name, **own} for name, own in given.items()}
 
 
 @cache

@@ -108,9 +108,7 @@ def write_report(selection: Selection, path: Path, runs: Sequence[TableRun], sea
     corpora = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
     found = {
         "table": table.name,
-        "title": table.title,
-        "source": table.source,
-        "notes": table.notes,
+        **table.model_dump(include={"title", "source", "notes"}),
         "command": selection.command + " --search" * bool(searches),
         "searches": searches,
         "corpora": {name: load_corpora()[name].place(selection.data.get(name)) for name in corpora},

@@ -88,6 +88,7 @@ def inspect(
         require("plot", f"-o {output}")
     if file is not None:
         require("train", "--file")
+    resolve_backbone(checkpoint)
     from hf_localattn.inspection.command import run
 
     rows: dict[str, Any] = {"file": file, "max_samples": max_samples, "text_column_names": text_column_names}

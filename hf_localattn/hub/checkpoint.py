@@ -64,15 +64,6 @@ def init_checkpoint(
         ValueError: The family or a field is unknown, a value is invalid, the backbone is not supported, or the folder
             is a file or in use by another process.
         OSError: The backbone cannot be loaded.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from hf_localattn.hub import init_checkpoint
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     folder = init_checkpoint("cool", "tiny", Path(parent, "cool-tiny"))
-        ...     sorted(path.name for path in folder.iterdir() if path.suffix != ".py")
-        ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json']
     """
     with new_folder(output_dir) as unfinished:
         classes = get_family(family)

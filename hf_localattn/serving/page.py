@@ -186,8 +186,9 @@ def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
             button = gr.Button("Run", variant="primary")
         with gr.Column():
             result = gr.Textbox(label="Result", interactive=False) if asked.columns else gr.Label(label="Result")
-            widths = [f"{100 // len(asked.columns)}%" for _ in asked.columns]
-            table = gr.Dataframe(headers=[*asked.columns], column_widths=widths, wrap=True, visible=False)
+            names = [*asked.columns] or ["Class"]
+            widths = [f"{100 // len(names)}%"] * len(names)
+            table = gr.Dataframe(headers=names, column_widths=widths, wrap=True, visible=False)
             marked = gr.HighlightedText(label="Text", combine_adjacent=True, visible=False)
     answers, shown = gr.State(), gr.State()
 
@@ -226,12 +227,11 @@ def launch(page: Any, **settings: Any) -> Any:
 
 def load_pipe(task: str, model: Any, **settings: Any) -> Any:
     """Return a pipeline of a model or its name; for a task without one, an object with the model and the tokenizer."""
-    if task not in WITHOUT_PIPELINE:
-        return pipeline(task, model=model, **settings)
-    if isinstance(model, str):
+    make: Any = SimpleNamespace if task in WITHOUT_PIPELINE else pipeline
+    if make is SimpleNamespace and isinstance(model, str):
         tokenizer = AutoTokenizer.from_pretrained(model, **settings)
         model, settings = WITHOUT_PIPELINE[task].from_pretrained(model, **settings).eval(), {"tokenizer": tokenizer}
-    return SimpleNamespace(model=model, **settings)
+    return make(task=task, model=model, **settings)
 
 
 if __name__ == "__main__":

@@ -81,9 +81,8 @@ def compare_runs(
     if differ := {split for one, two in data for split in one.keys() & two.keys() if one[split] != two[split]}:
         return Comparison(remark=f"the runs have other data ({', '.join(sorted(differ))}): not compared")
     found = Comparison(difference=float(differences.mean()), pairs=len(common))
-    remarks = []
-    if unpaired := sorted(own.keys() ^ other.keys()):
-        remarks.append(f"run {', '.join(map(str, unpaired))} of only one of both is left out of the difference")
+    unpaired = ", ".join(map(str, sorted(own.keys() ^ other.keys())))
+    remarks = [f"run {unpaired} of only one of both is left out of the difference"] if unpaired else []
     if found.pairs == 1:
         remarks.append("one run: no interval")
     elif differences.std(ddof=1) <= SAME * max(1.0, float(np.abs(differences).max())):

@@ -111,10 +111,9 @@ class Search:
         """Run the remaining trials, log all, and return the metrics of the best one."""
         save_run(self.study.folder, self.arguments)
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged here
-        storage, state = f"sqlite:///{self.study.folder.resolve() / 'search.db'}", self.optuna.trial.TrialState
-        study = self.optuna.create_study(
-            storage=storage, study_name="search", direction=self.direction, load_if_exists=True
-        )
+        url, state = f"sqlite:///{self.study.folder.resolve() / 'search.db'}", self.optuna.trial.TrialState
+        named = {"study_name": "search", "load_if_exists": True}
+        study = self.optuna.create_study(storage=url, direction=self.direction, **named)
         for trial in study.get_trials(states=(state.RUNNING,)):  # the search was killed
             study.tell(trial.number, state=state.FAIL)
             if trial.params.keys() == self.space.keys():

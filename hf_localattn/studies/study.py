@@ -65,7 +65,6 @@ class Study:
 
     @property
     def folder(self) -> Path:
-        """The output folder."""
         return Path(self.training_args.output_dir)
 
     def run(self, folder: Path, **changes: Any) -> ScriptRun:

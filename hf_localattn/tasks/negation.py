@@ -41,9 +41,6 @@ logger = logging.getLogger(__name__)
 OFFICIAL_SCORES = (*STARSEM_SCORES, *INSTANCE_SCORES)
 """Names of the official scores of *SEM 2012, and of means over negations."""
 
-TEXTS = ("cue_text", "scope_text")
-"""Columns of a negation that the official scores compare."""
-
 Negation: TypeAlias = tuple[FoundCue, list[int]]
 """A cue, and 1 for each word in its scope, 0 for the others."""
 
@@ -140,9 +137,9 @@ class NegationScope(TokenClassification):
         """Return the scores of *SEM 2012, and means over negations; empty without part-of-speech tags."""
         if not has_tags(rows):
             return {}
-        gold = group_sentences(rows)
+        gold, texts = group_sentences(rows), ("cue_text", "scope_text")
         found, true = (
-            [[{name: row[name] for name in TEXTS} for row in own if any(row["cue_text"])] for own in sentences]
+            [[{name: row[name] for name in texts} for row in own if any(row["cue_text"])] for own in sentences]
             for sentences in (self.sentences_with(rows, predictions), gold)
         )
         return load_metric("starsem").compute(predictions=found, references=true, pos=[own[0]["pos"] for own in gold])

@@ -295,20 +295,14 @@ BEFORE, AFTER = FILLER + "who sat on ", " the mat. " + FILLER
 
 
 @pytest.mark.parametrize("kind", ["fast", "bytes", "no offsets"])
-@pytest.mark.parametrize(
-    ("before", "after"), [(BEFORE, AFTER), ("", AFTER), (BEFORE, "")], ids=["both", "end", "start"]
-)
-def test_of_a_long_passage_the_answers_surroundings_are_used(kind, before, after, prophetnet_pieces):
+def test_of_a_long_passage_the_answers_surroundings_are_used(kind, prophetnet_pieces):
     tokenizer = {"fast": TOKENIZER, "bytes": byte_pieces(), "no offsets": prophetnet_pieces}[kind]
     length = 80 if kind == "bytes" else 20
-    ids = source(before + "dog" + after, "dog", len(before), tokenizer, length)
+    ids = source(BEFORE + "dog" + AFTER, "dog", len(BEFORE), tokenizer, length)
     text = tokenizer.decode(ids)
     text = text.replace(" ", "").replace("Ġ", " ") if kind == "bytes" else text
-    passage = re.split(r"</s>|\[SEP\]", text)[1]
     assert length - 2 * len(" red") < len(ids) <= length  # the room is used: not a word more fits on either side
-    assert passage.count("dog") == 1
-    assert ("on dog" in passage) == bool(before)
-    assert ("dog the mat." in passage) == bool(after)
+    assert "on dog the mat." in re.split(r"</s>|\[SEP\]", text)[1]
 
 
 CATS = "cat " * 30 + "dog"
@@ -319,6 +313,7 @@ LONG = "the dog sat. " + FILLER + "on the dog sat who?"
     ("context", "answer", "start", "length", "passage"),
     [
         (LONG, "dog", LONG.rindex("dog"), 20, "red " * 10 + "on the dog sat who?"),
+        ("dog" + AFTER, "dog", 0, 20, "dog the mat." + " red" * 12),
         ("red dog red", "dog", 4, 5, "dog"),
         ("red dog red", "dog", 4, 7, "red dog red"),
         ("a" * 40 + "dog" + "b" * 40, "dog", 40, 20, "aaaaaadogbbbbbb"),  # cut within the word

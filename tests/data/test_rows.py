@@ -167,12 +167,11 @@ GOOD = {
 
 
 def cases(table):
-    """Return parameters of a table, with what is expected as their names."""
-    return [
-        pytest.param(load, case, id=f"{load.__name__} {' '.join(map(str, case[1:-1])) or case[1]}"[:70])
-        for load, own in table.items()
-        for case in own
+    """Return parameters of a table, named by what is expected."""
+    pairs = [
+        (load, case, [one for one in case[1:3] if isinstance(one, str)]) for load in table for case in table[load]
     ]
+    return [pytest.param(load, case, id=f"{load.__name__} {' '.join(texts)[:60]}") for load, case, texts in pairs]
 
 
 def write(folder, content):
@@ -183,6 +182,14 @@ def write(folder, content):
     return folder / name
 
 
+def data_set(rows):
+    """Return a data set of rows; None if they have values of several types, which only files have."""
+    try:
+        return Dataset.from_list(rows)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, AttributeError):
+        return None
+
+
 @pytest.mark.parametrize(("load", "case"), cases(GOOD))
 def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, load, case):
     content, expected, *options = case
@@ -191,11 +198,8 @@ def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, load, case)
         return
     part = Source("s", [(f"line {i}", row) for i, row in enumerate(content, 6)], first=5)
     assert shown(load(part, **dict(*options))) == expected
-    try:
-        rows = Dataset.from_list(content)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # values of several types, which only files have
-        return
-    assert shown(load(rows, **dict(*options))) == expected
+    if data := data_set(content):
+        assert shown(load(data, **dict(*options))) == expected
 
 
 # of each loader: rows, or a file's name and content; place; word; options
@@ -212,7 +216,7 @@ REFUSED = {
         (texts(["a"], "b"), "line 2", "list"),
         (texts("a", {"b": 1}), "line 2", "object with b"),
         (texts(["a", ["b"]]), "line 1", "name or a whole number"),
-        *((texts(1.5, label), "line 2", repr(label)) for label in ("many", True, float("inf"))),
+        *((("a.jsonl", texts(1.5, label)), "line 2", repr(label)) for label in ("many", True, float("inf"))),
         (texts(0, 2), "line 2", "label 2", {"layout": RATED}),
         (
             texts(0, -1),
@@ -290,7 +294,7 @@ REFUSED = {
         ),
         ([WORDS], "line 1", "'words'.*--text_column_name", {"columns": TokenColumns(text="words")}),
         ([WORDS], "line 1", "'chunk_tags or labels'", {"columns": TokenColumns(task="chunk")}),
-        ([{"tokens": []}, WORDS, {"tokens": ["a"]}], "line 3", "no labels", SKIPPING | OPTIONAL),
+        ([WORDS, {"tokens": []}, {"tokens": ["a"]}], "line 3", "no labels", SKIPPING | OPTIONAL),
         (("a.html", "<a/>"), "", r"\.jsonl, \.conllu, \.xml"),
         (("a.conll", "a O\n\nb x O\n"), "line 3", "3 columns, but 2"),
         (("a.conll", "a\tO\nb O\n"), "line 2", "1 columns, but 2"),
@@ -322,11 +326,16 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("load", "case"), cases(REFUSED))
-def test_what_is_refused(tmp_path, load, case):
+def test_what_files_and_data_sets_are_refused(tmp_path, load, case):
     content, place, word, *options = case
     path = write(tmp_path, content)
     with pytest.raises(ValueError, match=rf"{path.name}(, |: ){place}.*{word}"):
         load(path, **dict(*options))
+    if isinstance(content, list) and (data := data_set(content)):
+        with pytest.raises(ValueError, match=rf"^hub(, {place.replace('line', 'row')}|: ).*{word}"):
+            load(Source("hub", data), **dict(*options))
+        with pytest.raises(ValueError, match="hub: holds no"):
+            load(Source("hub", data.select([])), **dict(*options))
 
 
 @pytest.mark.parametrize("load", [load_texts, load_squad, load_answered, load_choices, load_sentences, load_negation])
@@ -337,24 +346,6 @@ def test_files_that_are_no_text(tmp_path, load):
     for name in ("b.json", *(("b.xml", "b.conll", "b.conllu") if load is load_sentences else ())):
         with pytest.raises(FileNotFoundError, match=rf"{name}: no such file"):
             load(tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    ("load", "rows", "options", "word"),
-    [
-        (load_texts, [{"text": "a"}], {}, ": has no column 'label'.*has text"),
-        (load_texts, [{"label": 1}], {"layout": TextColumns(("text",))}, ": has no column 'text'"),
-        (load_squad, [asked("cow@0")], {}, r", row 1 \(id q\): .*'cow'"),
-        (load_answered, [without(asked("mat@4"), "question")], {}, ": has no column 'question'"),
-        (load_sentences, [WORDS], {"columns": TokenColumns(task="chunk")}, ": has no column 'chunk_tags or labels'"),
-        (load_negation, [{"tokens": ["a"]}], {}, ": has no column 'cue', 'scope'"),
-    ],
-)
-def test_data_sets_that_are_refused(load, rows, options, word):
-    with pytest.raises(ValueError, match=f"^hub{word}"):
-        load(Source("hub", Dataset.from_list(rows)), **options)
-    with pytest.raises(ValueError, match="hub: holds no"):
-        load(Source("hub", Dataset.from_list(rows).select([])), **options)
 
 
 @pytest.mark.parametrize(
@@ -421,7 +412,9 @@ EMPTY = [
 
 
 @pytest.mark.parametrize("kind", ["file", "data set"])
-@pytest.mark.parametrize(("load", "row", "change", "kept"), EMPTY)
+@pytest.mark.parametrize(
+    ("load", "row", "change", "kept"), EMPTY, ids=[f"{load.__name__} {change}" for load, _, change, _ in EMPTY]
+)
 def test_rows_with_an_empty_text(tmp_path, caplog, load, row, change, kept, kind):
     rows = [{**row, "id": f"q{number}", **(change if number == 1 else {})} for number in range(3)]
     data, place = write(tmp_path, rows), "line 2"

@@ -1,13 +1,11 @@
-"""The tokenizers of SLA and OA on any settings and texts: one value for each token, or an error that says why not."""
-
-import copy
+"""The tokenizers of SLA and OA on any texts: one value for each token, or an error that says why not."""
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from hf_localattn.models.cue_markers import MARKERS, mark_cues
+from hf_localattn.models.cue_markers import MARKERS
 from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.resources import tiny_backbone, tiny_parser
@@ -25,7 +23,6 @@ SETTINGS = {
         "random_query": st.booleans(),
     },
 }
-tokenizers = pytest.mark.parametrize("tokenizer_class", SETTINGS, ids=lambda one: one.__name__)
 PIECES = (
     *MARKERS,
     *("[CUE", "]", "not", "do n't", "un", " ", "\n", "\t", "\u3000", "\xa0", "\u200b", "\0", "é", "ﬁ", "中"),
@@ -86,24 +83,7 @@ def calls(draw, tokenizer_class):
 
 
 @sizes
-@tokenizers
-def test_settings(tokenizer_class, backbone, examples):
-    def holds(given):
-        tokenizer = outcome(
-            lambda: tokenizer_class.from_backbone(copy.deepcopy(backbone), **given),
-            "has no setting",
-            *map("`{}`".format, given),
-        )
-        if tokenizer is not None:
-            assert {name: getattr(tokenizer, name) for name in given} == given
-
-    own = {name: or_wrong(right) for name, right in SETTINGS[tokenizer_class].items()}
-    others = dict.fromkeys(("own_inputs", "x"), anything)
-    check(holds, st.fixed_dictionaries({}, optional=own) | st.fixed_dictionaries({}, optional=own | others), examples)
-
-
-@sizes
-@tokenizers
+@pytest.mark.parametrize("tokenizer_class", SETTINGS, ids=lambda one: one.__name__)
 def test_calls(tokenizer_class, backbone, examples):
     made = {}
 
@@ -116,19 +96,3 @@ def test_calls(tokenizer_class, backbone, examples):
             check_rows(encoded, tokenizer_class.OWN_INPUTS)
 
     check(holds, st.tuples(st.fixed_dictionaries(SETTINGS[tokenizer_class]), calls(tokenizer_class)), examples)
-
-
-@sizes
-def test_cues_are_marked(examples):
-    def holds(given):
-        (tokens, cue), kind = given
-        marked = outcome(lambda: mark_cues(tokens, cue, kind), "`cue`", "`cue_type`")
-        if marked is not None:
-            assert len(marked) == len(tokens) + sum(cue)
-
-    def with_cue(tokens):
-        cues = st.lists(st.integers(0, 1), min_size=len(tokens), max_size=len(tokens))
-        return st.tuples(st.just(tokens), or_wrong(cues))
-
-    kinds = or_wrong(st.sampled_from([None, "affix", "single", "multi"]))
-    check(holds, st.tuples(listed.flatmap(with_cue), kinds), examples)

@@ -1,12 +1,21 @@
-"""Hostile checkpoints: for each its name, the calls that load it, the change, and how that must end."""
+"""Hostile checkpoints: for each its name, the change that makes it hostile, and how loading it must end."""
 
-import os
-import shutil
-from dataclasses import dataclass
-from pathlib import Path
-
-from hf_localattn.hub import init_checkpoint
-from tests.hostile.writing import CODE, Change, content, write_outside
+from tests.hostile.writing import (
+    ABSENT,
+    OUTSIDE,
+    backbone,
+    config,
+    content,
+    json_file,
+    pickled,
+    removed,
+    renamed,
+    several,
+    sharded,
+    tokenizer,
+    tokens,
+    torch_saved,
+)
 
 SAMPLES = {
     "cool": ("cool", "tiny", {"conv_filters": 5}),
@@ -18,7 +27,7 @@ SAMPLES = {
 """Harmless checkpoints: family, backbone, settings. Every case is one of them with one thing changed."""
 
 CONTROLS = {
-    "cool": "config own_config plain_tokenizer checked_tokenizer own_model classifier model card push inspect",
+    "cool": "config own_config plain_tokenizer checked_tokenizer own_model classifier model card",
     "sla": "sla_tokenizer checked_tokenizer model",
     "oa": "oa_tokenizer checked_tokenizer model",
     "sam": "model",
@@ -26,59 +35,131 @@ CONTROLS = {
 }
 """The calls that load them, and have to: functions of loaders.py."""
 
-
 LOADS = None
 """In place of a pattern: it loads, and the hostile part has no effect."""
 
+STOCK = ""
+"""In place of a pattern: transformers or a library below ends it with an error of any class."""
 
-@dataclass(frozen=True)
-class Stock:
-    """transformers ends it with an error of another class, before any code of this package is asked."""
+OTHER_REPOSITORY = {"AutoConfig": "owner/name--code.Config", "AutoModel": "owner/name--code.Model"}
+ASKS_FOR_TRUST = "trust_remote_code=True"
+INDEX = "model.safetensors.index.json"
+NO_WEIGHTS = removed("model.safetensors")
+ONLY_BESIDE = "no safetensors file beside it"
+NAMED_PARSER = "names the parser '"
+A_FILE = f"{OUTSIDE}/tokenizer.json"
 
-    error: str
+# What Jinja would run, what YAML would build, and what would end the metadata or the part of the card that is ours.
+BOUNDARY = "<!-- hf-localattn writes what is above. What is below is yours, and stays. -->"
+INJECTION = (
+    "{{ cycler.__init__.__globals__.os.system('id') }}{% for x in range(10**9) %}{% endfor %}\n---\n"
+    f"license: injected\na: !!python/object/apply:os.system [id]\n---\n{BOUNDARY} `code` | <script>"
+)
+RECORD = {
+    **{"task": INJECTION, "base_model": INJECTION, "dataset": INJECTION, "dataset_config": INJECTION},
+    "scores": [{"split": INJECTION, "metric": INJECTION, "value": 0.5}],
+    **{"hyperparameters": {INJECTION: INJECTION}, "versions": {INJECTION: INJECTION}},
+}
 
-
-@dataclass(frozen=True)
-class Case:
-    """A hostile checkpoint.
-
-    Attributes:
-        name: of its folder.
-        sample: the harmless checkpoint that it is made of.
-        loads: the calls. The last one ends as said; those before it do too, or do no harm.
-        change: makes it hostile.
-        ends: the pattern of a `ValueError` or `OSError`, `LOADS` or a `Stock` error.
-    """
-
-    name: str
-    sample: str
-    loads: tuple[str, ...]
-    change: Change
-    ends: str | Stock | None
-
-
-def group(sample: str, loads: str, rows: dict[str, tuple]) -> list[Case]:
-    """Return cases that are loaded by the same calls. `rows` has change and end by name."""
-    return [Case(name, sample, tuple(loads.split()), *row) for name, row in rows.items()]
-
-
-def write_samples(root: Path) -> dict[str, Path]:
-    """Write the harmless checkpoints, and beside each what its hostile ones would reach for; return their folders."""
-    samples = {}
-    for name, (family, backbone, settings) in SAMPLES.items():
-        samples[name] = init_checkpoint(family, backbone, root / name / "harmless", **settings)
-        write_outside(root / name / "outside", samples[name])
-        os.link(samples[name] / "model.safetensors", root / name / "blob")
-        # All code in the hostile ones would end the program that runs it.
-        shutil.copytree(samples[name], root / name / "armed", copy_function=os.link)
-        for path in (root / name / "armed").glob("*.py"):
-            content(path.name, CODE)(path.parent, path.parent)
-    return samples
-
-
-def write(case: Case, root: Path) -> tuple[Path, Path]:
-    """Write a case beside its harmless checkpoint; return its folder, and the one that nothing may touch."""
-    folder, outside = root / case.sample / case.name, root / case.sample / "outside"
-    shutil.copytree(root / case.sample / "armed", folder, copy_function=os.link)
-    case.change(folder, outside)
-    return folder, outside
+CASES = {
+    "cool: config classifier model": {
+        "map-repository": (config(auto_map=OTHER_REPOSITORY), LOADS),
+        "map-parent": (config(auto_map={"AutoConfig": "../outside/modeling_cool.CoolConfig"}), LOADS),
+        "map-absolute": (config(auto_map={"AutoModel": f"{OUTSIDE}/modeling_cool.CoolModel"}), LOADS),
+        "map-unknown-type": (config(model_type="strange"), ASKS_FOR_TRUST),
+        "map-unknown-repository": (config(model_type="strange", auto_map=OTHER_REPOSITORY), ASKS_FOR_TRUST),
+        "map-nested": (backbone(auto_map=OTHER_REPOSITORY), LOADS),
+        "map-nested-type": (backbone(model_type="strange", auto_map=OTHER_REPOSITORY), "identifier: strange"),
+        "trust": (config(trust_remote_code=True, model_type="strange"), ASKS_FOR_TRUST),
+        "trust-nested": (backbone(trust_remote_code=True, auto_map=OTHER_REPOSITORY), LOADS),
+        "pipelines": (config(custom_pipelines={"x": {"impl": "owner/name--code.Pipeline"}}), LOADS),
+        "architectures": (config(architectures=["os.system", "../outside.Model"]), LOADS),
+        "configuration-files": (config(configuration_files=["../outside/config.4.0.json"]), LOADS),
+        "activation": (backbone(hidden_act="__import__"), STOCK),
+        "dtype": (config(dtype="__import__('pip')"), STOCK),
+        "kernel": (config(attn_implementation="owner/kernel"), "`attn_implementation` is 'owner/kernel'"),
+        "kernel-nested": (backbone(_attn_implementation="a/b"), "`backbone_config._attn_implementation` is 'a/b'"),
+        "kernel-object": (config(_attn_implementation={"backbone_config": "a/b"}), "is {'backbone_config': 'a/b'}"),
+        "kernel-switch": (config(use_kernels=True), "`use_kernels` is True"),
+        "quantization": (config(quantization_config={"quant_method": "gptq"}), "`quantization_config` is"),
+        "attribute": (config(sub_configs={"a": "builtins.dict"}), "`sub_configs` is not a field"),
+    },
+    "bart: generator": {
+        "generate-code": (json_file("generation_config.json", {"custom_generate": "owner/name"}), LOADS),
+        "generate-file": (content("custom_generate/generate.py", "raise SystemExit('this was run')"), LOADS),
+    },
+    "sla: checked_tokenizer sla_tokenizer": {
+        "parser-module": (tokenizer(parser="pip"), f"{NAMED_PARSER}pip'"),
+        "parser-absolute": (tokenizer(parser=f"{OUTSIDE}/parser"), f"{NAMED_PARSER}/.*/outside/parser'"),
+        "parser-here": (tokenizer(parser="./parser"), f"{NAMED_PARSER}./parser'"),
+        "parser-blank": (tokenizer(parser="blank:en"), f"{NAMED_PARSER}blank:en'"),
+        "parser-claim": (tokenizer(parser="pip", parser_named_by_checkpoint=False), f"{NAMED_PARSER}pip'"),
+        "parser-newline": (tokenizer(parser="en\nimport os"), "not the name of an installed spaCy pipeline"),
+        "parser-object": (tokenizer(parser={"@llm": "x"}), "`parser` is {'@llm'"),
+    },
+    "sla: built_tokenizer checked_tokenizer sla_tokenizer": {
+        "tokens-map": (tokenizer(auto_map={"AutoTokenizer": ["owner/name--code.T", None]}), LOADS),
+        "tokens-trust": (tokenizer(trust_remote_code=True), LOADS),
+        "tokens-file": (tokenizer(tokenizer_file=A_FILE), "`tokenizer_file` is '/"),
+        "tokens-vocabulary": (several(removed("tokenizer.json"), tokenizer(vocab_file=A_FILE)), "`vocab_file` is '/"),
+        "tokens-files": (tokenizer(fast_tokenizer_files=["../outside/tokenizer.4.0.json"]), "`fast_tokenizer_files`"),
+        "tokens-gguf": (several(removed("tokenizer.json"), tokenizer(gguf_file=A_FILE)), "`gguf_file` is '/"),
+        "tokens-object": (tokenizer(tokenizer_object="x"), "`tokenizer_object` is 'x'"),
+        "tokens-inputs": (tokenizer(init_inputs=[A_FILE]), "`init_inputs` is"),
+        "tokens-template": (tokenizer(chat_template="{{ ''.__class__.__mro__ }}"), LOADS),
+        "tokens-component": (tokens(pre_tokenizer={"type": "Python", "code": "import pip"}), STOCK),
+    },
+    "sla: built_tokenizer": {
+        "tokens-class": (tokenizer(tokenizer_class="pip.Tokenizer", auto_map=ABSENT), LOADS),
+    },
+    "cool: model own_model": {
+        "weights-bin": (several(NO_WEIGHTS, pickled("pytorch_model.bin")), "A .bin file is a pickle"),
+        "weights-zip": (several(NO_WEIGHTS, torch_saved("pytorch_model.bin")), "A .bin file is a pickle"),
+        "weights-pickle": (pickled("model.safetensors"), STOCK),
+        "weights-named": (config(transformers_weights="../outside/pytorch_model.bin"), "`transformers_weights` is"),
+        "weights-index-bin": (several(torch_saved("x.bin"), sharded("x.bin")), ONLY_BESIDE),
+        "weights-index-only-bin": (
+            several(
+                NO_WEIGHTS, torch_saved("x.bin"), json_file(INDEX, {"metadata": {}, "weight_map": {"a": "x.bin"}})
+            ),
+            ONLY_BESIDE,
+        ),
+        "weights-index-parent": (sharded("../outside/model.safetensors"), ONLY_BESIDE),
+        "weights-distributed": (
+            several(torch_saved(".metadata"), content("shard-00001-model-00001-of-00001.safetensors", "x")),
+            "distributed checkpoint",
+        ),
+        "weights-name-code": (renamed("backbone.forward.__code__"), LOADS),
+        "adapter": (json_file("adapter_config.json", {"base_model_name_or_path": OUTSIDE}), "adapter_config.json"),
+        "adapter-code": (
+            json_file("adapter_config.json", {"peft_type": "LORA", "auto_mapping": {"parent_library": "pip"}}),
+            "adapter_config.json",
+        ),
+        "adapter-bin": (
+            several(json_file("adapter_config.json", {}), pickled("adapter_model.bin")),
+            "adapter_config.json",
+        ),
+    },
+    # `AutoModel` reads the configuration of an adapter's base, wherever that is, before it asks any class of ours.
+    "cool: own_model": {
+        "adapter-alone": (
+            several(removed("config.json"), json_file("adapter_config.json", {"base_model_name_or_path": OUTSIDE})),
+            "adapter_config.json",
+        ),
+    },
+    "cool: card": {
+        "card-labels": (
+            config(architectures=["CoolForSequenceClassification"], id2label={"0": INJECTION, "1": "b"}),
+            LOADS,
+        ),
+        "card-class": (config(architectures=[INJECTION], qa_loss=INJECTION), LOADS),
+        "card-type": (config(model_type=INJECTION), LOADS),
+        "card-record": (json_file("training_record.json", RECORD), LOADS),
+        "card-files": (json_file("training_record.json", {"task": "x", "files": {INJECTION: INJECTION}}), LOADS),
+        "card-own": (
+            content("README.md", f"---\na: !!python/object/apply:os.system [id]\n---\n{BOUNDARY}\n"),
+            "cannot be",
+        ),
+    },
+}
+"""By the sample and the calls that load it, in order: the last one ends as said, the others do no harm."""

@@ -65,29 +65,9 @@ def json_file(name: str, value: Any) -> Change:
     return content(name, json.dumps(value))
 
 
-def edited(name: str, edit: Callable[[str], str]) -> Change:
-    """Change the text of a file."""
-
-    def change(folder: Path, outside: Path) -> None:
-        content(name, edit((folder / name).read_text(encoding="utf-8")))(folder, outside)
-
-    return change
-
-
 def removed(*names: str) -> Change:
     """Delete files."""
     return lambda folder, outside: [(folder / name).unlink() for name in names] and None
-
-
-def linked(name: str, target: str) -> Change:
-    """Put a symbolic link in place of a file; `target` may have `OUTSIDE` in it."""
-
-    def change(folder: Path, outside: Path) -> None:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).symlink_to(target.replace(OUTSIDE, str(outside)))
-
-    return change
 
 
 def pickled(name: str) -> Change:
@@ -104,14 +84,14 @@ def torch_saved(name: str) -> Change:
     return content(name, buffer.getvalue())
 
 
-def weights(edit: Callable[[dict], Any], name: str = "model.safetensors") -> Change:
-    """Change the header of the weights; the data stay."""
+def renamed(name: str) -> Change:
+    """Give a tensor of the weights another name."""
 
     def change(folder: Path, outside: Path) -> None:
-        header, data = read_weights(folder / name)
-        edit(header)
+        header, data = read_weights(folder / "model.safetensors")
+        header[name] = header.pop(list(header)[-1])
         text = json.dumps(header).encode()
-        content(name, struct.pack("<Q", len(text)) + text + data)(folder, outside)
+        content("model.safetensors", struct.pack("<Q", len(text)) + text + data)(folder, outside)
 
     return change
 

@@ -53,17 +53,6 @@ class Repository:
             sha = self.parents[sha]
 
 
-@dataclass
-class Fault:
-    """What goes wrong with requests whose "METHOD /path" the pattern matches.
-
-    A number is answered as the status; "break" reads part of what is sent and hangs up.
-    """
-
-    pattern: str
-    status: int | str
-
-
 class Hub:
     """Repositories and users; what was asked of them is in `requests`, as "METHOD /path"."""
 
@@ -73,7 +62,8 @@ class Hub:
         self.users = {"hf_writer": "somebody", "hf_reader": "reader"}
         self.objects: dict[str, bytes] = {}
         self.requests: list[str] = []
-        self.faults: list[Fault] = []
+        self.faults: list[tuple[str, int | str]] = []
+        """Patterns of "METHOD /path", and the status of the answer; "break" reads a part and hangs up."""
         self.endpoint = ""
         self.lock = threading.RLock()
 
@@ -116,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         request = f"{self.command} {self.path}"
         self.hub.requests.append(request)
-        status = next((fault.status for fault in self.hub.faults if re.search(fault.pattern, request)), None)
+        status = next((status for pattern, status in self.hub.faults if re.search(pattern, request)), None)
         if status == "break":
             if self.command in ("POST", "PUT"):
                 self.rfile.read(1)

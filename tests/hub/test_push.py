@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard, constants
 from hf_localattn import SamRobertaModel
 from hf_localattn.hub import TrainingRecord, init_checkpoint, push_checkpoint, write_card
 from hf_localattn.resources import tiny_backbone
-from tests.hub.loopback import Fault, Repository
+from tests.hub.loopback import Repository
 
 NAME = "somebody/weighing"
 LEFT = (
@@ -65,7 +65,7 @@ def test_model_code_and_tokenizer_arrive_with_a_card_that_pins_them(hub, folder)
 def test_what_has_changed_is_added_and_pinned_and_nothing_else(hub, folder):
     first = push_checkpoint(folder, NAME)
     TrainingRecord(task="text-classification", seed=1).save(folder)
-    hub.faults = [Fault("validate-yaml", 500)]  # the card does not arrive
+    hub.faults = [("validate-yaml", 500)]  # the card does not arrive
     with pytest.raises(OSError, match="500"):
         push_checkpoint(folder, NAME)
     hub.faults = []
@@ -122,6 +122,9 @@ def test_what_was_added_on_the_hub_stays(hub, folder):
     assert "license: mit" in card_on(hub)
     assert card_on(hub).endswith("\n\n## Mine\n")
     assert commit.oid in card_on(hub)
+    (folder / "README.md").write_text(card_on(hub).replace("## Mine", "## Ours"))
+    push_checkpoint(folder, NAME)
+    assert card_on(hub).endswith("\n\n## Ours\n")  # what is here comes first
 
 
 def test_old_weights_do_not_stay_beside_new_ones(hub, folder):
@@ -158,7 +161,7 @@ def test_bad_metadata_are_named_and_a_parser_that_others_lack(hub, folder, caplo
 
 @pytest.mark.parametrize(
     ("fault", "word"),
-    [(Fault("POST", 401), "401"), (Fault("preupload", 403), "403"), (Fault("/commit/", "break"), "")],
+    [(("POST", 401), "401"), (("preupload", 403), "403"), (("/commit/", "break"), "")],
     ids=["no token", "no rights", "broken off at the commit"],
 )
 def test_a_failed_upload_says_why_and_is_completed_by_another(hub, folder, monkeypatch, caplog, capfd, fault, word):

@@ -123,9 +123,8 @@ def test_code_that_a_file_names_is_found(file, content, folder, hub):
             push_checkpoint(folder, NAME)
 
 
-@pytest.mark.parametrize("name", ["chat_template.jinja", "generation_config.json", "tokenizer.json", "masking.py"])
+@pytest.mark.parametrize("name", ["chat_template.jinja", "README.md", "LICENSE", "tokenizer.json", "masking.py"])
 def test_links_are_refused(name, folder, tmp_path, hub):
-    (tmp_path / "elsewhere").write_bytes((folder / name).read_bytes() if (folder / name).exists() else b"{}")
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(tmp_path / "elsewhere")
     assert verdicts(folder)[name] == "extra"

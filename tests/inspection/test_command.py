@@ -38,34 +38,21 @@ def inspect(*arguments):
 
 def test_json_holds_what_python_gives(folders, tmp_path, capsys):
     target = tmp_path / "new" / "out.json"
-    assert inspect(folders / "cool", TEXT, "--kind", "self", "--layers", "1", "-o", target) == 0
+    assert inspect(folders / "cool", "Who?", "--pair", TEXT, "--kind", "self", "--layers", "1", "-o", target) == 0
     assert capsys.readouterr().out == f"Wrote {target}.\n"
     found = json.loads(target.read_text())
-    expected = attention_map(*load(str(folders / "cool")), TEXT, kind="self", layers=[1])
+    expected = attention_map(*load(str(folders / "cool")), "Who?", TEXT, kind="self", layers=[1])
     (one,) = found["maps"]
     assert (one["model"], one["tokens"], one["layers"]) == ("cool", list(expected.tokens), [1])
     assert one["weights"] == pytest.approx(expected.weights, abs=1e-6)
+    inspect(folders / "cool", TEXT, "-o", target)
+    assert json.loads(target.read_text())["maps"][0]["title"].startswith("outlook attention, ")
 
 
 def test_settings_go_to_the_tokenizers_that_have_them(folders):
     for name, words in (("sla", "whitespace"), ("cool", None)):
         _, tokenizer = load(str(folders / name), settings=["words=whitespace"])
         assert getattr(tokenizer, "words", None) == words
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "arguments"),
-    [
-        ("cool", "outlook attention", [TEXT]),
-        ("cool", "outlook attention", [TEXT, "--pair", "Who?"]),
-        ("sla", "local and global attention, mixed", [TEXT]),
-        ("sla", "local attention", [TEXT, "--kind", "local"]),
-    ],
-)
-def test_a_family_shows_what_it_is_about(folders, tmp_path, name, kind, arguments):
-    inspect(folders / name, *arguments, "-o", tmp_path / "out.json")
-    (one,) = json.loads((tmp_path / "out.json").read_text())["maps"]
-    assert one["title"].startswith(f"{kind}, ")
 
 
 def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, capsys):
@@ -118,10 +105,3 @@ def test_texts_of_a_table(folders, tmp_path):
 def test_bad_input_is_one_line_before_anything_is_loaded(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert_only_one_line(lambda: inspect("nowhere", *arguments), message, tmp_path, capsys)
-
-
-def test_a_picture_without_matplotlib_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(SystemExit):
-        inspect("nowhere", TEXT, "-o", "out.png")
-    assert "hf_localattn[plot]" in capsys.readouterr().err

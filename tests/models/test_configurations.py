@@ -68,20 +68,16 @@ def test_impossible_models_are_refused():
 
 IDLE = [
     (COOL, {}, []),
-    (COOL, {"fusion": "gate"}, ["fusion"]),
     (COOL, {"fusion": "gate", "mode": "gl"}, []),
     (COOL, {"use_conv": False, "conv_pooling": "avg"}, ["conv_pooling"]),
     (COOL, {"local_attention": "conv", "conv_pooling": "avg"}, []),
-    (COOL, {"local_attention": "hgt", "num_local_layers": 1}, []),
     (COOL, {"local_attention": "gat", "use_conv": False, "graph_window": 2}, ["use_conv"]),
     (COOL, {"local_attention": "none", "num_local_layers": 2}, ["num_local_layers"]),
     (OA, {"local_attention": "em", "query_summary": "plain"}, ["query_summary"]),
-    (OA, {"local_attention": "none", "num_oa_layers": 3}, ["num_oa_layers"]),
     (SAM, {"pooling": "none", "use_tam": False, "num_bilstm_layers": 1}, ["use_tam", "num_bilstm_layers"]),
     (SAM, {"pooling": "rba", "num_bilstm_layers": 1, "fam_threshold": 0.1}, ["fam_threshold"]),
     (SAM, {"tam_ffn": "token", "tam_max_length": 9, "tam_hidden_size": 3}, ["tam_max_length"]),
     (SAM, {"use_fam": False, "attention_order": "tam_fam"}, ["attention_order"]),
-    (SAM, {"use_fam": False, "learn_fam_threshold": True}, ["learn_fam_threshold"]),
     (SAM, {"use_bilstm": False, "bilstm_merge": "sum", "disan_hidden_size": 3}, ["bilstm_merge", "disan_hidden_size"]),
     (SAM, {"pooling": "disan", "disan_hidden_size": 3}, []),
 ]

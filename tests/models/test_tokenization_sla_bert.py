@@ -126,6 +126,8 @@ ONE_EACH = ([["a"], ["b", "c"]],)
 REFUSED = {
     "another number of heads": ((["a", "b"],), {"heads": [0]}, "`heads` of row 0 .* 1 heads"),
     "no word": (ONE_EACH, {"heads": [[0], [2, 1]]}, r"`heads` of row 1, word 0 \('b'\)"),
+    "no word before": (ONE_EACH, {"heads": [[0], [-1, 1]]}, r"`heads` of row 1, word 0 \('b'\)"),
+    "no number": ((["a"],), {"heads": [0.5]}, "`heads` of row 0"),
     "a cycle": (ONE_EACH, {"heads": [[0], [1, 0]]}, "`heads` of row 1, word .* cycle"),
     "another number of rows": (ONE_EACH, {"heads": [[0]]}, "`heads` has 1 lists"),
     "no second heads": ((["a"], ["b"]), {"heads": [0]}, "`heads_pair` is missing"),

@@ -3,7 +3,7 @@
 import json
 import re
 from functools import cache
-from itertools import chain
+from itertools import chain, product
 from types import SimpleNamespace
 
 import pytest
@@ -18,8 +18,9 @@ from hf_localattn.studies.search_space import SEARCHABLE, combinations, read_spa
 from hf_localattn.studies.study import Study
 from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.negation import OFFICIAL_SCORES
-from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
+from reproduction.corpora import FOLDER, SAMPLES, corpus_arguments, load_corpora
 from reproduction.measures import MEASURES
+from reproduction.plan import plan, select
 from reproduction.tables import Row, load_table, table_names
 
 WORK = [(table, task) for table in map(load_table, table_names()) for task in table.tasks.values()]
@@ -100,31 +101,21 @@ def test_a_corpus_has_a_sample_and_says_where_it_is_from(corpus):
     assert any(corpus.name in (task.corpus, *task.test_corpora.values()) for _, task in WORK), "no recipe reads it"
 
 
-def test_published_numbers_are_in_the_unit_of_the_scores():
-    for table, task in TRAINED:
-        for row in table.rows.values():
-            for score in task.scores.values():
-                number = row.printed(task, score.name)
-                assert number is None or score.ratio or 1 < number < 100
-
-
-def test_what_two_tables_print_of_one_model_is_the_same_but_where_a_note_says_so():
+def test_printed_numbers_are_in_the_unit_of_the_scores_and_the_same_in_two_tables_but_where_a_note_says_so():
     known, differences = {}, set()
     for table, task in TRAINED:
-        for row in (own for own in table.rows.values() if own.family is not None):
-            setting = row.recipe(task)
-            printed = {score: row.printed(task, score) for score in task.scores}
-            for score, number in printed.items():
-                if number is None:
-                    continue
-                key = json.dumps([task.corpus, score, setting], sort_keys=True)
+        for row, score in product(table.rows.values(), task.scores.values()):
+            number = row.printed(task, score.name)
+            assert number is None or score.ratio or 1 < number < 100
+            if number is not None and row.family is not None:
+                key = json.dumps([task.corpus, score.name, row.recipe(task)], sort_keys=True)
                 if known.setdefault(key, number) != number:
                     differences.add((table.name, row.name, task.name))
                     assert any(str(known[key]) in note for note in table.notes)
     assert differences == {("sam-4", "sam", "contro")}
 
 
-def test_a_setting_is_of_table_task_and_row():
+def test_a_setting_is_of_table_task_and_row_and_numbers_are_those_of_the_tasks_that_are_taken():
     table = load_table("sla-1")
     setting = table.rows["sla-large"].recipe(table.tasks["fce"])
     expected = {"family": "sla-bert", "backbone": "bert-large-cased", "metric_for_best_model": "f0_5"}
@@ -133,13 +124,14 @@ def test_a_setting_is_of_table_task_and_row():
     table = load_table("sam-4")
     setting = table.rows["sam-delta-0.1"].recipe(table.tasks["trec"])
     assert setting["local_config"] == {"pooling": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
-
-
-def test_numbers_of_another_table_are_those_of_the_tasks_that_are_taken():
+    assert [table.rows["sam"].printed(table.tasks["humor"], score) for score in ("F1", "T", "Acc.")] == [
+        96.41,
+        92,
+        None,
+    ]
     assert load_table("sam-3").rows["sam"].published == {"sst5": [59.7, 112]}
-    table = load_table("sam-4")
-    sam, humor = table.rows["sam"], table.tasks["humor"]
-    assert [sam.printed(humor, score) for score in ("F1", "T", "Acc.")] == [96.41, 92, None]
+    (run,) = plan(select("cool-study-1", rows=["bert"], tasks=["q250"], data=["samples"], num_runs=1))
+    assert run.options["max_train_samples"] == 250
 
 
 def settings_of(content):
@@ -151,6 +143,10 @@ def settings_of(content):
 @pytest.mark.parametrize("name", table_names())
 def test_the_parts_of_a_table_fit_together(name):
     table = load_table(name)
+    raw = yaml.safe_load((FOLDER / "tables" / f"{name}.yaml").read_text())
+    for row in raw["rows"].values() if isinstance(raw.get("rows"), dict) else ():
+        printed = (row or {}).get("published")
+        assert not isinstance(printed, dict) or printed.keys() <= table.tasks.keys()
     for task in table.tasks.values():
         assert task.scores
         assert {task.corpus, *task.test_corpora.values()} <= load_corpora().keys()

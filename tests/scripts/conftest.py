@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import BertForSequenceClassification, BertForTokenClassification
 
+from tests.data.notation import columns
 from tests.qa_helpers import question, tiny_bert, tiny_writer, unanswerable, word_pieces, write_jsonl
 from tests.script_helpers import ROOT, load_main
 
@@ -56,17 +57,9 @@ def negated(cue, number, length=6):
     return {"id": f"r{number}-{cue}", "sentence_id": f"s{number}", "tokens": tokens, **found}
 
 
-def with_cues(number, *cues, length=7):
-    """Rows of a sentence in which each "not" is a cue; two words after it are its scope."""
-    tokens = ["not" if place in cues else WORDS[(3 * number + place) % 7] for place in range(length)]
-    row = {"sentence_id": f"s{number}", "tokens": tokens}
-    return [
-        {
-            **{**row, "id": f"{number}-{cue}", "cue": [int(place == cue) for place in range(length)]},
-            "scope": [int(cue < place <= cue + 2) for place in range(length)],
-        }
-        for cue in cues or (-9,)
-    ]
+def with_cue(number, marked):
+    """A row of a sentence in the readable notation; two words after each "not" that is a cue are its scope."""
+    return columns(marked, sentence_id=f"s{number}", id=f"{number}-{marked.find('[')}")
 
 
 NEGATED = [negated(cue, number) for number in range(4) for cue in (1, 4)]
@@ -88,14 +81,12 @@ ROWS = {
     "cola": labeled(0, 1, 1, 0, sentence=TEXTS),
     "mrpc": labeled(0, 1, 1, 0, **PAIRS),
     "stsb": labeled(0.5, 5.0, 2.0, 1.0, **PAIRS),
-    "stsb_test": labeled(-1.0, -1.0, **PAIRS),
     "names": SENTENCES,
     "tokens": [{"tokens": row["tokens"]} for row in SENTENCES],
     "hidden": [{"tokens": ["\u200b"], "ner_tags": ["O"]}],
     "gaps": [{"tokens": [], "ner_tags": []}, SENTENCES[0], {"tokens": ["\u200b"], "ner_tags": ["O"]}, SENTENCES[2]],
     "cars": [{"tokens": ["the"], "ner_tags": ["B-car"]}],
     "letters": [{"context": "the cat", "choices": ["mat", "dog", "red"], "label": letter} for letter in "ABC"],
-    "ragged": [{"context": "a", "choices": ["b", "c", "d"][:n], "label": 0} for n in (3, 2)],
     "answered": [question(i) for i in range(6)],
     "mixed": [question(i) if i % 2 else unanswerable(i) for i in range(6)],
     "asked": [
@@ -107,15 +98,21 @@ ROWS = {
         )
         for number, (word, start) in enumerate([("cat", 4), ("mat", 23), ("dog", 32), ("red", 19)] * 4)
     ],
-    "unanswerable": [unanswerable(i) for i in range(3)],
     "questions": [{k: v for k, v in question(i).items() if k != "answers"} for i in range(2)],
     "unasked": [{k: v for k, v in question(i).items() if k != "question"} for i in range(2)],
     "negated": NEGATED,
     "cues": [{name: row[name] for name in ("tokens", "cue")} for row in NEGATED[:3]],
     "out_of_scope": [{**row, "scope": [0] * 6} for row in NEGATED],
-    "no_cue": [NEGATED[0], {**NEGATED[1], "cue": [0] * 6}],
     "long": [*NEGATED[:2], negated(1, 20, length=30), {**negated(25, 30, length=30), "id": "late"}],
-    "detected": [row for n, cues in enumerate([[], [1], [4], [0, 4], [2], []]) for row in with_cues(n, *cues)],
+    "detected": [
+        with_cue(0, "he saw the old house and she"),
+        with_cue(1, "old [not] AND SHE he saw the"),
+        with_cue(2, "she he saw the [not] HOUSE AND"),
+        with_cue(3, "[not] OLD HOUSE and not he saw"),
+        with_cue(3, "not old house and [not] HE SAW"),
+        with_cue(4, "and she [not] SAW THE old house"),
+        with_cue(5, "saw the old house and she he"),
+    ],
 }
 """Rows of the .jsonl files."""
 
@@ -133,11 +130,11 @@ def files(tmp_path_factory):
     (folder / "swag.csv").write_text(SWAG)
     (folder / "bare.csv").write_text("".join(line.rsplit(",", 1)[0] + "\n" for line in SWAG.splitlines()))
     (folder / "labels.json").write_text(json.dumps(NAMES))
+    (folder / "space.json").write_text('{"learning_rate": [1e-3]}')
     pieces = word_pieces()
     save(folder / "plain", tiny_bert(pieces), pieces)
     save(folder / "left", tiny_bert(pieces), word_pieces("left", cls_last=True))
-    for name, names in {"classifier": ("cat", "ant", "bee"), "numbers": ("LABEL_0", "LABEL_1", "LABEL_2")}.items():
-        save(folder / name, with_labels(BertForSequenceClassification, pieces, names), pieces)
+    save(folder / "classifier", with_labels(BertForSequenceClassification, pieces, ("cat", "ant", "bee")), pieces)
     save(folder / "tagger", with_labels(BertForTokenClassification, pieces, ["B-car", *NAMES[::-1]]), pieces)
     for name in ("bart", "prophetnet"):
         save(folder / name, tiny_writer(name, pieces), pieces)

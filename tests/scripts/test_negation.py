@@ -48,19 +48,14 @@ def test_what_the_model_does_not_see_is_scored(run, tmp_path):
     assert (metrics["train_samples"], metrics["predict_samples"]) == (3, 4)
 
 
-def test_official_scores_are_those_of_the_columns_of_starsem(run, tmp_path):
+def test_the_columns_of_starsem_hold_the_predictions(run, tmp_path):
     metrics, out = run("ner", STARSEM, test_file=STARSEM, **OA), tmp_path / "out"
-    gold, found = (
-        load_negation(out / "starsem_gold.txt"),
-        load_negation(out / "starsem_predicted.txt", "negation", "corpus"),
-    )
-    assert gold.to_list() == load_negation(STARSEM).to_list()
+    gold, found = (load_negation(out / f"starsem_{name}.txt", "negation", "corpus") for name in ("gold", "predicted"))
+    assert load_negation(out / "starsem_gold.txt").to_list() == load_negation(STARSEM).to_list()
     assert found["scope"][:] == [row["predicted_scope"] for row in json_lines(out / "predictions.jsonl")]
-    both = ([[{name: row[name] for name in ("cue_text", "scope_text")}] for row in rows] for rows in (found, gold))
-    scores = load_metric("starsem").compute(
-        **dict(zip(("predictions", "references"), both, strict=True)), pos=gold["pos"][:]
-    )
-    assert metrics["predict_starsem_scope_tokens_f1"] == scores["starsem_scope_tokens_f1"]
+    found, gold = ([[{key: row[key] for key in ("cue_text", "scope_text")}] for row in rows] for rows in (found, gold))
+    pos = load_negation(STARSEM)["pos"][:]
+    scores = load_metric("starsem").compute(predictions=found, references=gold, pos=pos)
     assert metrics["predict_instance_f1"] == scores["instance_f1"]
     assert metrics["predict_starsem_cues_f1"] == 1
 

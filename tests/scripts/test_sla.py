@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoTokenizer
 
 from hf_localattn import SlaBertTokenizer
 from hf_localattn.cli import main as command
@@ -52,50 +52,31 @@ def test_what_needs_no_parse_needs_no_parser(kind, run, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return init_checkpoint("sla-bert", "tiny", tmp_path_factory.mktemp("sla") / "sla", parser=tiny_parser())
+def made(tmp_path_factory):
+    folder = init_checkpoint("sla-bert", "tiny", tmp_path_factory.mktemp("sla") / "sla", parser=tiny_parser())
+    return {"model": str(folder)}
 
 
 @pytest.mark.parametrize(
-    ("fields", "word"),
+    ("is_made", "fields", "word"),
     [
-        (["parser=xx_no_such_parser"], "spacy download"),
-        (["local_attention=syntactic"], "'syntactic'"),
-        (["words=spaces"], "'spaces'"),
-        (["parser=3"], "`parser`"),
-        (["parser=null"], "dep_heads"),
-        (["parsr=x"], "'parser'"),
-        (["syntax_treshold=3"], "'syntax_threshold'"),
+        (False, ["parser=xx_no_such_parser"], "spacy download"),
+        (False, ["local_attention=syntactic"], "'syntactic'"),
+        (False, ["parser=null"], "dep_heads"),
+        (False, ["syntax_treshold=3"], "'syntax_threshold'"),
+        (True, [], "yourself"),  # of a checkpoint only the tokenizer can be set
+        (True, ["words=spaces"], "'spaces'"),
+        (True, ["syntax_threshold=2"], "fixed"),
     ],
 )
-def test_fields_and_settings_that_are_refused(fields, word, refused):
-    refused(word, "glue", REVIEWS, "train", **SLA, local_config=fields)
-
-
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [([], "yourself"), (["words=spaces"], "'spaces'"), (["syntax_threshold=2"], "fixed"), (["parsr=x"], "'parser'")],
-)
-def test_of_a_checkpoint_only_the_tokenizer_can_be_set(settings, word, folder, refused):
-    refused(word, "glue", REVIEWS, "train", model=str(folder), local_config=settings)
+def test_fields_and_settings_that_are_refused(is_made, fields, word, made, refused):
+    refused(word, "glue", REVIEWS, "train", **(made if is_made else SLA), local_config=fields)
 
 
 def test_a_backbone_without_the_interface_is_refused(refused, tmp_path):
     tiny_model("cool", backbone="xlnet").backbone_model.save_pretrained(tmp_path / "xlnet")
     AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path / "xlnet")
     refused("'xlnet'", "glue", REVIEWS, "train", **{**SLA, "backbone": str(tmp_path / "xlnet")})
-
-
-def test_init_writes_the_tokenizer_too(tmp_path):
-    fields = ["--config", f"parser={tiny_parser()}", "--config", "words=whitespace", "--config", "window_size=5"]
-    assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), *fields]) == 0
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "sla", parser=tiny_parser())
-    assert (tokenizer.parser, tokenizer.words) == (tiny_parser(), "whitespace")
-    auto_map = json.loads((tmp_path / "sla" / "tokenizer_config.json").read_text())["auto_map"]
-    assert "tokenization_sla_bert.SlaBertTokenizer" in auto_map["AutoTokenizer"]
-    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "sla").eval()
-    given = tokenizer("The cat sleeps.", return_tensors="pt")
-    assert len(model(**given, output_attentions=True).gates) == model.config.num_hidden_layers
 
 
 @pytest.mark.parametrize(("parser", "word"), [("xx_no_such_parser", "spacy download"), ("null", "has no parser")])

@@ -16,7 +16,10 @@ WORDS = ["the", "small", "cat", "sat", "on", "a", "red", "mat"]
 SENTENCES = [[*WORDS[i % 8 :], *WORDS[: i % 5], "cat"] for i in range(13)]
 ROWS = {
     "text-classification": [{"text": " ".join(s), "label": "ab"[i % 2]} for i, s in enumerate(SENTENCES)],
-    "token-classification": [{"tokens": s, "labels": ["A" if w > "m" else "O" for w in s]} for s in SENTENCES],
+    "token-classification": [
+        *({"tokens": s, "labels": ["A" if w > "m" else "O" for w in s]} for s in SENTENCES),
+        {"tokens": ["\u200b"], "labels": ["O"]},  # the model sees no word
+    ],
     "question-answering": [
         question(i, context=" ".join(s), answers={"text": ["cat"], "answer_start": [" ".join(s).index("cat")]})
         for i, s in enumerate(SENTENCES)
@@ -30,6 +33,7 @@ TEXT, TOKENS, ANSWERS = ROWS
 def prepare(tmp_path, monkeypatch):
     """A function that prepares a run of a task on rows in a file, of which a few are read at a time."""
     monkeypatch.setattr(run_module, "ROWS_PER_PART", 4)
+    monkeypatch.setattr("datasets.config.SLEEP_TIME_ON_THREADS_SHUTDOWN", 0)  # after each pass of a parquet file
 
     def call(name, rows=None, output="out", arguments=None, **data):
         task, path = TASKS[name], write_jsonl(tmp_path / "train.jsonl", ROWS[name] if rows is None else rows)
@@ -88,13 +92,6 @@ def test_data_sets_are_streamed(prepare, tmp_path):
     assert (metrics["train_samples"], metrics["eval_samples"], metrics["predict_samples"]) == (12, 3, 3)
     expected = prepare(TEXT, output="in-memory", streaming=False, **data).features["train"]
     assert as_text(first_of(run.trainer.train_dataset, 13)) == as_text(expected)
-
-
-def test_limits_hold(prepare):
-    stream = prepare(TEXT, max_train_samples=6).trainer.train_dataset
-    first, second = (as_text(first_of(stream, 6, start)) for start in (0, 6))
-    assert first == second
-    assert len(set(first)) == 6
 
 
 @pytest.mark.parametrize(

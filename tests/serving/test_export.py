@@ -227,6 +227,8 @@ def test_what_cannot_be_exported_is_named(words, error, folder, monkeypatch):
     with pytest.raises((ValueError, OSError), match=error):
         run(["export", *words])
     assert not (folder / "out").exists()
+    with pytest.raises(ValueError, match=r"row 1 .* PROMPT"):
+        export.check_rows(folder / "texts.txt", "multiple-choice")
 
 
 def test_answers_of_the_program():
@@ -247,9 +249,10 @@ def test_answers_of_the_program():
     scores["start_logits"][0, [1, start]] = 9.0  # the first is in the question
     scores["end_logits"][0, end] = 9.0
     assert model.answer(PASSAGE, encoding, scores)["answer"] == "Mira grows white roses"
-    model.settings = {"task": "question-answering"}
-    with pytest.raises(ValueError, match="two texts"):
-        model(QUESTION)
+    for task, texts in (("question-answering", [QUESTION]), ("text-classification", []), (None, ["a", "b", "c"])):
+        model.settings = {"task": task}
+        with pytest.raises(ValueError, match=f"not {len(texts)}"):
+            model(*texts)
 
 
 IDS = """<ir_version: 9, opset_import: ["": 17]>

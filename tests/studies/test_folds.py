@@ -1,6 +1,7 @@
 """Cross-validation and early stopping through the scripts, on models that learn nothing in a few steps."""
 
 import json
+import math
 from functools import partial
 
 import pytest
@@ -81,7 +82,7 @@ def killed_when(monkeypatch, is_time):
 
 
 def test_a_killed_command_goes_on_and_ends_as_if_it_had_not_been(main, whole, tmp_path, monkeypatch):
-    """Killed after the first fold, and in the second one."""
+    """Killed after the first fold, and in the second one, which is run by itself and then with the others."""
     with monkeypatch.context() as patched:
         patched.setattr(command, "run_all", partial(interrupted, count=1))
         with pytest.raises(KeyboardInterrupt):
@@ -92,22 +93,11 @@ def test_a_killed_command_goes_on_and_ends_as_if_it_had_not_been(main, whole, tm
     assert len(folds_of(tmp_path)) == 1
     assert (tmp_path / "fold-2" / "checkpoint-1").is_dir()
     before = (tmp_path / "fold-1" / "model.safetensors").stat().st_mtime_ns
+    third = main(options(tmp_path, *STEPS, "--fold", "3"))
+    assert main(options(tmp_path, *STEPS, "--fold", "3"))["predict_loss"] == third["predict_loss"]
     assert main(options(tmp_path, *STEPS)) == whole[1]
     assert (tmp_path / "fold-1" / "model.safetensors").stat().st_mtime_ns == before
     assert list(map(scores_of, folds_of(tmp_path))) == list(map(scores_of, folds_of(whole[0])))
-
-
-def test_folds_by_themselves_are_those_of_the_whole(main, whole, tmp_path):
-    own = [main(options(tmp_path, *STEPS, "--fold", str(number))) for number in (3, 1, 2)]
-    assert main(options(tmp_path, *STEPS, "--fold", "2"))["predict_loss"] == own[2]["predict_loss"]
-    assert main(options(tmp_path, *STEPS)) == whole[1]
-
-
-@pytest.mark.parametrize("more", [["--learning_rate", "1e-3"], ["--fold", "1", "--seed", "3"]], ids=" ".join)
-def test_another_command_is_refused(main, whole, more, capsys):
-    with pytest.raises(SystemExit):
-        main(options(whole[0], *STEPS, *more))
-    assert "holds another run" in capsys.readouterr().err
 
 
 def test_a_fold_that_fails_ends_the_command_with_its_error(main, tmp_path, monkeypatch, capsys):
@@ -139,13 +129,14 @@ def test_patience_is_not_renewed_when_a_run_is_resumed(main, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("values", "mean", "deviation"), [([1.0, 3.0], 2.0, 2**0.5), ([1.0], 1.0, None), ([1.0, float("nan")], None, None)]
+    ("values", "mean", "deviation"),
+    [([1.0, 3.0], 2.0, 2**0.5), ([1.0], 1.0, None), ([1.0, math.nan], math.nan, math.nan)],
+    ids=["two", "one", "nan"],
 )
 def test_means_and_deviations(values, mean, deviation):
     means, deviations = command.summary_of([{"eval_f1": value, "eval_runtime": 3.0} for value in values])
-    assert means.keys() == {"eval_f1"}
-    assert means["eval_f1"] == mean or mean is None
-    assert deviations.get("eval_f1") == pytest.approx(deviation) or deviation is None
+    assert means == {"eval_f1": pytest.approx(mean, nan_ok=True)}
+    assert deviations.get("eval_f1") == (None if deviation is None else pytest.approx(deviation, nan_ok=True))
 
 
 def test_questions_about_one_passage_stay_together(tmp_path):
@@ -153,10 +144,8 @@ def test_questions_about_one_passage_stay_together(tmp_path):
     data = tmp_path / "questions.jsonl"
     write_jsonl(data, [question(number, context=contexts[number % 4]) for number in range(8)])
     load_main("run_qa")([*options(tmp_path / "out", *ONE_STEP, data=data, folds=2), "--doc_stride", "4"])
-    tested = [
-        [int(name.removeprefix("q")) for name in json.loads(path.read_text())]
-        for path in sorted((tmp_path / "out").glob("fold-*/predict_predictions.json"))
-    ]
+    files = sorted((tmp_path / "out").glob("fold-*/predict_predictions.json"))
+    tested = [[int(name.removeprefix("q")) for name in json.loads(path.read_text())] for path in files]
     assert sorted(tested[0] + tested[1]) == list(range(8))
     assert not {number % 4 for number in tested[0]} & {number % 4 for number in tested[1]}
 
@@ -182,12 +171,14 @@ def test_labels_of_words_that_a_fold_does_not_train_on(tmp_path):
     [
         (["--num_folds", "1"], "--num_folds .* 2; got 1"),
         (["--num_folds", "13"], "--num_folds 13.* 12"),
+        (["--fold", "4"], "--fold .* 4, and 3"),
         (["--test_file", "unlabeled.jsonl"], "unlabeled.jsonl"),
         (["--resume_from_checkpoint", "x"], "--num_folds .*--resume_from_checkpoint x"),
         (["--early_stopping_patience", "2", "--eval_strategy", "no"], "--eval_strategy no"),
         (["--early_stopping_patience", "2", "--do_train"], "--early_stopping_patience .* --validation_file"),
+        (["--workers", "2", "--do_train"], "--workers .*--num_folds"),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_the_user_can_mend_is_one_line(main, changes, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -195,3 +186,10 @@ def test_what_the_user_can_mend_is_one_line(main, changes, message, tmp_path, mo
     given = options(tmp_path / "out", *changes)
     given = without("--num_folds", given) if "--do_train" in changes else given
     assert_one_line_error(main, given, message, tmp_path / "out", capsys)
+
+
+@pytest.mark.parametrize("more", [["--learning_rate", "1e-3"], ["--fold", "1", "--seed", "3"]], ids=" ".join)
+def test_another_command_is_refused(main, whole, more, capsys):
+    with pytest.raises(SystemExit):
+        main(options(whole[0], *STEPS, *more))
+    assert "holds another run" in capsys.readouterr().err

@@ -4,12 +4,7 @@ import json
 
 import pytest
 
-from hf_localattn.training.output_folder import (
-    mark_finished,
-    mark_unfinished,
-    prepare_output_folder,
-    remove_optimizers,
-)
+from hf_localattn.training.output_folder import mark_unfinished, prepare_output_folder
 
 
 def checkpoint(folder, step, state="{}"):
@@ -36,36 +31,25 @@ def test_leftovers_are_removed_and_other_files_are_in_the_way(tmp_path):
         prepare_output_folder(tmp_path, None)
 
 
-def test_a_killed_run_goes_on_and_a_finished_one_is_in_the_way(tmp_path):
+def test_a_finished_run_stays_finished_while_it_is_trained_further(tmp_path):
+    (tmp_path / "trainer_state.json").write_text("{}")
     mark_unfinished(tmp_path)
-    assert prepare_output_folder(tmp_path, None) is None
-    checkpoint(tmp_path, 9)
-    last = str(checkpoint(tmp_path, 10))
-    assert prepare_output_folder(tmp_path, None) == last
-    (tmp_path / "trainer_state.json").write_text("{}")  # trained, but not evaluated
-    assert prepare_output_folder(tmp_path, None) == last
-    mark_finished(tmp_path)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="finished run"):
-            prepare_output_folder(tmp_path, None)
-        mark_unfinished(tmp_path)  # trained further it stays finished
-    for wanted in (True, "true", "True", last):
-        assert prepare_output_folder(tmp_path, wanted) == last
-    remove_optimizers(tmp_path)
-    for wanted in (True, last):
-        with pytest.raises(ValueError, match="--keep_checkpoints"):
-            prepare_output_folder(tmp_path, wanted)
+    with pytest.raises(ValueError, match="finished run"):
+        prepare_output_folder(tmp_path, None)
 
 
 @pytest.mark.parametrize("state", [None, "", json.dumps({"log_history": []})[:-1]], ids=["none", "empty", "cut"])
 def test_a_half_written_checkpoint_is_passed_over(tmp_path, state, caplog):
-    half = checkpoint(tmp_path, 4, state)
+    half = checkpoint(tmp_path, 12, state)
+    mark_unfinished(tmp_path)
     assert prepare_output_folder(tmp_path, None) is None
     for wanted in (True, str(half)):
         with pytest.raises(ValueError, match="whole checkpoint"):
             prepare_output_folder(tmp_path, wanted)
-    whole = checkpoint(tmp_path, 2)
-    assert prepare_output_folder(tmp_path, None) == str(whole)
+    checkpoint(tmp_path, 9)
+    last = str(checkpoint(tmp_path, 10))
+    for wanted in (None, True, "True", last):
+        assert prepare_output_folder(tmp_path, wanted) == last
     assert str(half) in caplog.text
 
 

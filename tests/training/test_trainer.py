@@ -65,28 +65,21 @@ def test_gradient_accumulation_changes_nothing(task, tmp_path):
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
-def test_torchrun_looks_for_unused_parameters_only_in_models_of_others(tmp_path):
-    for model, given, expected in (
-        (tiny_model("cool", "text-classification"), None, False),
-        (tiny_model("cool", "text-classification"), True, True),
-        (bert(None), None, None),
-    ):
-        args = trainer_of(model, tmp_path, ddp_find_unused_parameters=given).args
-        assert args.ddp_find_unused_parameters is expected
+@pytest.mark.parametrize(
+    ("family", "given", "expected"), [("cool", None, False), ("cool", True, True), ("stock", None, None)]
+)
+def test_torchrun_looks_for_unused_parameters_only_in_models_of_others(family, given, expected, tmp_path):
+    model = bert(None) if family == "stock" else tiny_model(family, "text-classification")
+    assert trainer_of(model, tmp_path, ddp_find_unused_parameters=given).args.ddp_find_unused_parameters is expected
 
 
 def ids(parameters):
     return {id(parameter) for parameter in parameters}
 
 
-def test_what_is_pretrained_is_found():
+def test_what_is_pretrained_is_found_in_classes_of_others():
     stock = tiny_bert(word_pieces())
     assert ids(pretrained_parameters(stock)) == ids(stock.bert.parameters())
-    cool = tiny_model("cool", "question-answering")
-    assert ids(pretrained_parameters(cool)) == ids(cool.cool.backbone.parameters())
-    sla = tiny_model("sla-bert", "question-answering")
-    gates = [parameter for name, parameter in sla.named_parameters() if ".gate." in name]
-    assert ids(pretrained_parameters(sla)) == ids(sla.sla_bert.backbone.parameters()) - ids(gates)
     with pytest.raises(ValueError, match="Linear has no base model"):
         pretrained_parameters(nn.Linear(2, 2))
 
@@ -133,26 +126,19 @@ def test_a_pooler_that_a_head_has_to_add_is_not_pretrained(tmp_path):
     assert model.config.pooler_begins_afresh
 
 
-RATES = {"learning_rate": 1e-5, "weight_decay": 0.1}
-
-
+@pytest.mark.parametrize("local_rate", [None, 1e-3])
 @pytest.mark.parametrize("name", ["stock", "deeper"])
-def test_every_parameter_has_its_rate_and_its_decay(name, tmp_path):
-    stock = name == "stock"
+def test_every_parameter_has_its_rate_and_its_decay(name, local_rate, tmp_path):
     deeper = {"local_attention": "deeper", "num_extra_layers": 1}
-    model = tiny_bert(word_pieces()) if stock else tiny_model("cool", "question-answering", **deeper)
-    optimizer = trainer_of(model, tmp_path, **RATES, local_learning_rate=1e-3).create_optimizer()
+    model = tiny_bert(word_pieces()) if name == "stock" else tiny_model("cool", "question-answering", **deeper)
+    rates = {"learning_rate": 1e-5, "weight_decay": 0.1, "local_learning_rate": local_rate}
+    optimizer = trainer_of(model, tmp_path, **rates).create_optimizer()
     found = {id(p): (group["lr"], group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
-    for name, parameter in model.named_parameters():
-        is_new = name.startswith(("qa_outputs", "cool.backbone.encoder.layer.2."))
-        decay = 0.0 if "bias" in name or "LayerNorm" in name else 0.1
-        assert found[id(parameter)] == (1e-3 if is_new else 1e-5, decay), name
-
-
-def test_without_a_local_rate_the_groups_are_trainers(tmp_path):
-    groups = trainer_of(tiny_bert(word_pieces()), tmp_path, **RATES).create_optimizer().param_groups
-    assert [group["lr"] for group in groups] == [1e-5] * 2
+    for key, parameter in model.named_parameters():
+        is_new = local_rate is not None and key.startswith(("qa_outputs", "cool.backbone.encoder.layer.2."))
+        decay = 0.0 if "bias" in key or "LayerNorm" in key else 0.1
+        assert found[id(parameter)] == (1e-3 if is_new else 1e-5, decay), key
 
 
 @pytest.mark.parametrize(("part", "message"), [("bert", "in its backbone"), ("qa_outputs", "outside its backbone")])

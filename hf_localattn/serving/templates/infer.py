@@ -31,12 +31,9 @@ class Model:
     def __call__(self, *texts: str) -> Any:
         """Return the answer for one text or several texts, as the task needs them."""
         task = self.settings["task"]
-        if task in ("question-answering", "multiple-choice") and len(texts) < 2:
-            raise ValueError(
-                f"{task} needs at least two texts, and got {len(texts)}: see the first lines of infer.py."
-            )
-        if not texts or (task != "multiple-choice" and len(texts) > 2):
-            raise ValueError(f"Give one text or two texts, not {len(texts)}.")
+        fewest, most = {"question-answering": (2, 2), "multiple-choice": (2, 1000)}.get(task, (1, 2))
+        if not fewest <= len(texts) <= most:
+            raise ValueError(f"Give {fewest} to {most} texts, not {len(texts)}: see the first lines of infer.py.")
         if task == "multiple-choice":
             return self.choose(*texts)
         inputs, (encoding,) = self.encode([texts])
