@@ -16,10 +16,7 @@ settings.load_profile("repeatable")
 
 
 def _leave_out_of_collections():
-    """Keep what is alive out of later collections of garbage, of which Trainer makes one in each training.
-
-    Imports, compiled graphs and code of checkpoints stay alive, and looking through them takes seconds.
-    """
+    """Keep what is alive (imports, graphs, checkpoints' code) out of the collections of garbage that Trainer makes."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)  # frozen objects do not count: each collection would be a full one

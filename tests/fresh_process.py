@@ -7,6 +7,7 @@ arguments, surroundings and pipes to the fork, and ends as the fork does. A comm
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -20,6 +21,7 @@ import traceback
 import types
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 STAND_IN = """
 import json, os, signal, socket, sys
@@ -55,12 +57,16 @@ def run_fresh(program, folder, *arguments, **environment):
 
 
 @cache
-def bare_python():
+def bare_python(*modules, **environment):
     """Return a command that runs Python where torch and what it brings are imported, and none of `UNTOUCHED`.
 
     It takes the options `-I`, `-c` and `-m`. A process of its own forks, so that nothing of the tests' own is there.
+    With modules of the project these are imported, too, under an environment.
     """
-    command, environment = [sys.executable, "-I", __file__], {**os.environ, "OMP_NUM_THREADS": "1"}
+    command, environment = (
+        [sys.executable, "-I", __file__, *modules],
+        {**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )
     server = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     path = server.stdout.readline().strip()
     if not path:
@@ -131,7 +137,7 @@ def exit_code(words, folder, environment):
     return code
 
 
-def serve():
+def serve(*modules):
     """Import what the programs of tests need, say so in a line, and fork."""
     import scipy.stats  # noqa: F401
     import sklearn.metrics  # noqa: F401
@@ -139,6 +145,10 @@ def serve():
     import torch.distributed.tensor  # noqa: F401
 
     assert not {*UNTOUCHED} & {*sys.modules}
+    if modules:
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+    for name in modules:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
     with tempfile.TemporaryDirectory() as folder, Orders(f"{folder}/socket", Order) as server:
@@ -147,4 +157,4 @@ def serve():
 
 
 if __name__ == "__main__":
-    serve()
+    serve(*sys.argv[1:])

@@ -99,13 +99,9 @@ def test_no_speed_of_a_graph_is_reported_if_scores_differ(monkeypatch):
 @COPIED
 def test_a_result_has_all_forms_of_a_checkpoint(tmp_path, monkeypatch):
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path, id2label={0: "no", 1: "yes"})
-    texts = (("not", "no"), ("now", "yes")) * 4
-    write_jsonl(
-        tmp_path / "rows.jsonl", [{"text": f"Mira is {word} the baker.", "label": label} for word, label in texts]
-    )
-    words = (
-        f"serving {checkpoint} text-classification --validation_file {tmp_path}/rows.jsonl --text_column_names text"
-    )
+    rows = [{"text": f"Mira is {word} the baker.", "label": label} for word, label in (("not", "no"), ("now", "yes"))]
+    path = write_jsonl(tmp_path / "rows.jsonl", rows * 4)
+    words = f"serving {checkpoint} text-classification --validation_file {path} --text_column_names text"
     words += f" --label_column_name label --batches 1 --batch_size 4 --repeats 1 --result {tmp_path}/result.json"
     monkeypatch.setattr("sys.argv", words.split())
     serving.main()
@@ -130,13 +126,13 @@ def test_rows_are_well_formed():
     assert min(domains.values()) >= 80
 
 
-FOX = "He saw no red fox, but a wolf."
-FOUND = [("no", ["red"], {}), ("but", ["wolf"], {"kind": "speculation"})]
-COUGH, SNAKE = "an infrequent cough", "a harmless snake"
+def cue(text, part, *scope, kind="negation", type="single"):
+    spans = [{"text": one, "start": text.index(one), "end": text.index(one) + len(one)} for one in (part, *scope)]
+    return {"cue": spans[:1], "kind": kind, "type": type, "scope": spans[1:]}
 
 
-def span(text, part):
-    return {"text": part, "start": text.index(part), "end": text.index(part) + len(part)}
+FOX, COUGH, SNAKE = "He saw no red fox, but a wolf.", "an infrequent cough", "a harmless snake"
+FOUND = [cue(FOX, "no", "red"), cue(FOX, "but", "wolf", kind="speculation")]
 
 
 @pytest.mark.parametrize(
@@ -146,24 +142,14 @@ def span(text, part):
         (FOX, FOUND, "saw no red fox", False),
         (FOX, FOUND, "wolf", False),
         (FOX, [], "red fox", False),
-        (COUGH, [("in", [], {"type": "affix"})], "frequent", True),
-        (COUGH, [("in", [], {"type": "affix"})], "cough", False),
-        (SNAKE, [("less", [], {"type": "affix"})], "harm", True),
-        (SNAKE, [("less", [], {"type": "affix"})], "snake", False),
+        (COUGH, [cue(COUGH, "in", type="affix")], "frequent", True),
+        (COUGH, [cue(COUGH, "in", type="affix")], "cough", False),
+        (SNAKE, [cue(SNAKE, "less", type="affix")], "harm", True),
+        (SNAKE, [cue(SNAKE, "less", type="affix")], "snake", False),
     ],
 )
 def test_half_of_the_target_in_a_scope_or_beside_an_affix_negates_it(text, found, target, expected):
-    cues = [
-        {
-            "cue": [span(text, cue)],
-            "kind": "negation",
-            "type": "single",
-            "scope": [span(text, one) for one in scope],
-            **own,
-        }
-        for cue, scope, own in found
-    ]
-    assert is_negated(Trap("x-1", "x", "general", text, target, text.index(target), True), cues) == expected
+    assert is_negated(Trap("x-1", "x", "general", text, target, text.index(target), True), found) == expected
 
 
 def test_scores_of_few_rows():

@@ -56,19 +56,6 @@ def test_every_family_has_a_page_with_its_current_fields():
     assert pages == [render(page) for page in pages], "Run `python -m scripts.family_pages`."
 
 
-FIRST_WORDS = ("What", "Which", "Whether", "How", "Of", "Where", "Whatever", "Who")
-"""With these a reader has to wait for the end of a sentence to know what it is about."""
-
-FOLDERS = ("hf_localattn", "benchmarks", "examples", "scripts")
-
-
-def test_docstrings_begin_with_a_verb_or_with_what_the_thing_is():
-    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")] + [*ROOT.glob("run_*.py")]
-    assert len(files) > 100
-    first = {path: re.findall(r'"""(\w+)', path.read_text(encoding="utf-8")) for path in files}
-    assert not {str(path): word for path, words in first.items() for word in words if word in FIRST_WORDS}
-
-
 CAPABILITIES = runpy.run_path(str(ROOT / "scripts" / "capabilities.py"), run_name="capabilities")
 CHECKS, can = CAPABILITIES["CAPABILITIES"], CAPABILITIES["can"]
 QUICK = ("SDPA", "checkpointing", "bf16")
@@ -137,29 +124,3 @@ def test_the_parts_that_are_written_by_a_program_are_there(site):
     assert "extractive question answering" in (site / "reference" / "command_line.html").read_text()
     assert "scope_exact_match" in (site / "reference" / "metrics.html").read_text()
     assert "<!-- generated" not in (site / "reference" / "command_line.html").read_text()
-
-
-@pytest.mark.docs
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("[a page](nowhere.md)", "nowhere.md"),
-        ("[a heading](scripts.md#nowhere)", "#nowhere"),
-        ("::: hf_localattn.CoolModle", "hf_localattn.CoolModle"),
-    ],
-    ids=["page", "heading", "name"],
-)
-def test_a_broken_link_or_name_fails_with_its_place(text, place, tmp_path, caplog):
-    pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
-    settings = (ROOT / "mkdocs.yml").read_text()
-    settings = settings.replace("docs_dir: docs", f"docs_dir: {tmp_path}/docs").replace(
-        "- scripts/", f"- {ROOT}/scripts/"
-    )
-    settings = settings.replace('paths: ["."]', f'paths: ["{ROOT}"]').split("\nnav:")[0]
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "mkdocs.yml").write_text(settings)
-    (tmp_path / "docs" / "scripts.md").write_text("# Scripts\n")
-    (tmp_path / "docs" / "index.md").write_text(f"# Page\n\n{text}\n")
-    assert build(tmp_path / "mkdocs.yml", tmp_path / "site")
-    assert any(place in message for message in caplog.messages)
-    assert any("index.md" in message for message in caplog.messages)

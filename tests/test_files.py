@@ -101,16 +101,6 @@ def test_a_second_process_is_refused(tmp_path, capsys):
     assert not (tmp_path / "out").exists(), "it was made for nothing"
 
 
-def test_a_killed_process_leaves_no_claim(tmp_path):
-    with holder(tmp_path / "out") as process:
-        process.kill()
-        process.wait()
-        assert (tmp_path / "out" / LOCK).is_file()
-        with claimed(tmp_path / "out"):
-            (tmp_path / "out" / "result").touch()
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["result"]
-
-
 def test_one_process_claims_a_folder_twice_and_what_it_made_goes_if_nothing_is_in_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with suppress(KeyError), claimed("a/b"):

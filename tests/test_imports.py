@@ -11,10 +11,8 @@ import hf_localattn
 from tests.fresh_process import bare_python
 from tests.script_helpers import ROOT
 
-SLOW = (
-    *("torch", "transformers", "datasets", "evaluate", "spacy", "sklearn", "matplotlib", "pandas", "huggingface_hub"),
-    "torchmetrics",
-)
+SLOW = ("torch", "transformers", "datasets", "evaluate", "spacy", "sklearn", "matplotlib", "pandas", "huggingface_hub")
+SLOW += ("torchmetrics",)
 
 
 def loaded_by(python, program, *arguments, afterwards=""):
@@ -44,7 +42,7 @@ def answer(*words):
 
 for words in ("--help", "--version", "init --help", "train --help"):
     assert answer(*words.split()) == 0, words
-for words in ("init col tiny x", "train q", "train qa --family colo"):
+for words in ("init col tiny x", "train q", "train qa --family colo", "train qa nowhere.json"):
     assert answer(*words.split()) == 2, words
 """
     assert not loaded_by([sys.executable], program)[0]
@@ -53,24 +51,20 @@ for words in ("init col tiny x", "train q", "train qa --family colo"):
 def test_a_misspelt_family_of_a_script_waits_for_no_library():
     """The script runs as the main program, since importing `hf_localattn` otherwise registers the families."""
     program = """
-import runpy, sys
+import contextlib, runpy, sys
 sys.argv = ["run_glue.py", "--do_train", "--family=colo", "--backbone", "tiny"]
-try:
+with contextlib.suppress(SystemExit):
     runpy.run_path("run_glue.py", run_name="__main__")
-except SystemExit as ended:
-    assert ended.code == 2
 """
     assert not loaded_by([sys.executable], program)[0]
 
 
 def test_the_help_of_a_script_waits_for_no_library_of_a_metric():
     program = """
-import sys
+import contextlib, sys
 from run_qg import main
-try:
+with contextlib.suppress(SystemExit):
     main(sys.argv[1:])
-except SystemExit as ended:
-    assert ended.code == 0
 """
     loaded, lines = loaded_by(bare_python(), program, "--help")
     assert "torchmetrics" not in loaded

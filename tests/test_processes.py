@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -85,37 +86,39 @@ def two_processes(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_two_processes_train_as_one(two_processes, name):
+def test_two_processes_train_and_save_as_one(two_processes, name):
     model = tiny_model(name, TASK)
     expected = train(model, slice(None))
     assert expected[0] != expected[1]
     for losses in torch.load(two_processes / f"{name}.pt"):
         torch.testing.assert_close(losses, expected, rtol=1e-5, atol=1e-6)
-    for way in ("replica", "sharded"):
-        saved = load_file(two_processes / name / way / "model.safetensors")
+    model.save_pretrained(two_processes / name / "one")
+    one, *others = (two_processes / name / way for way in ("one", "replica", "sharded"))
+    for folder in others:
+        saved = load_file(folder / "model.safetensors")
         torch.testing.assert_close(saved, dict(model.state_dict()), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_sharded_model_is_saved_with_its_own_code(two_processes, name):
-    replica, sharded = two_processes / name / "replica", two_processes / name / "sharded"
-    assert sorted(os.listdir(sharded)) == sorted(os.listdir(replica))
-    assert (sharded / "config.json").read_text() == (replica / "config.json").read_text()
+        assert sorted(os.listdir(folder)) == sorted(os.listdir(one)), "its own code"
+        assert (folder / "config.json").read_text() == (one / "config.json").read_text()
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_launched_script_trains_as_one_process(name, tmp_path):
-    words = SENTENCE.split()
-    pairs = [
-        {"sentence1": " ".join(words[: n + 2]), "sentence2": " ".join(words[n:]), "label": n % 2} for n in range(12)
+    words, data = SENTENCE.split(), str(tmp_path / "pairs.jsonl")
+    pairs = [(" ".join(words[: n + 2]), " ".join(words[n:])) for n in range(12)]
+    write_jsonl(Path(data), [{"sentence1": a, "sentence2": b, "label": n % 2} for n, (a, b) in enumerate(pairs)])
+    fields = [*SILENT[name], *([f"parser={tiny_parser()}"] if name == "sla-bert" else [])]
+    options = ["--family", name, "--backbone", "tiny", "--local_config", *fields, "--train_file", data]
+    options += ["--task_name", "rte", "--do_train", "--max_steps", "3", "--logging_steps", "1", "--use_cpu"]
+    options += [
+        "--validation_file",
+        data,
+        "--max_seq_length",
+        "32",
+        "--ddp_find_unused_parameters",
+        "false",
+        "--save_strategy",
+        "no",
     ]
-    write_jsonl(tmp_path / "pairs.jsonl", pairs)
-    parser = [f"parser={tiny_parser()}"] if name == "sla-bert" else []
-    options = ["--family", name, "--backbone", "tiny", "--local_config", *SILENT[name], *parser]
-    options += ["--train_file", str(tmp_path / "pairs.jsonl"), "--validation_file", str(tmp_path / "pairs.jsonl")]
-    options += ["--task_name", "rte", "--do_train", "--max_steps", "3", "--logging_steps", "1"]
-    options += ["--save_strategy", "no"]
-    options += ["--max_seq_length", "32", "--use_cpu", "--ddp_find_unused_parameters", "false"]
 
     # On a CPU alone `accelerate launch --cpu` starts one process, however many it is told, unless MPI is there.
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]

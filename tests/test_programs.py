@@ -21,9 +21,10 @@ from transformers import pipeline
 from typer.main import get_command
 
 import hf_localattn
-from hf_localattn import tasks
+from hf_localattn import CoolForSequenceClassification, LocalAttentionTrainer, LocalAttentionTrainingArguments, tasks
 from hf_localattn.cli import app, main
 from hf_localattn.names import SCRIPTS
+from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.study import argument_classes
 from hf_localattn.training.arguments import parse_arguments
 from tests.programs import DEMO, QUESTIONS, ROOT, commands, demo_by_heart, run_page, training_command
@@ -192,6 +193,13 @@ def test_links_lead_somewhere():
     links = {(page, link) for page in PAGES for link in re.findall(r"\]\((?!http)([^)#]+)", page.read_text())}
     assert len(links) > 50
     assert not [(page.name, link) for page, link in links if not (page.parent / link).exists()]
+
+
+def test_early_stopping_from_python_compares_the_loss(tmp_path):
+    arguments = LocalAttentionTrainingArguments(str(tmp_path), early_stopping_patience=2, report_to="none")
+    model = CoolForSequenceClassification.from_backbone(tiny_backbone(), num_labels=2)
+    found = LocalAttentionTrainer(model, arguments, eval_dataset=[]).args
+    assert (found.metric_for_best_model, found.greater_is_better) == ("loss", False)
 
 
 DOCTESTS = [

@@ -1,12 +1,18 @@
-"""The public names of the package stay what they are, until somebody means to change them."""
+"""The public names of the package stay what they are, until somebody means to change them.
+
+`user_types.py` has the view of type checkers.
+"""
 
 import importlib
+import inspect
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import hf_localattn
+from hf_localattn.registry import FAMILIES
 
 SNAPSHOT = Path(__file__).with_name("public_names.json")
 MODULES = (
@@ -46,6 +52,14 @@ def test_the_package_has_the_names_of_its_models():
     namespace = {}
     exec("from hf_localattn import *", namespace)  # by a list that is made when it is asked for
     assert set(hf_localattn.__all__) <= set(namespace)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_completion_lists_the_fields_of_a_configuration(name):
+    config_class = FAMILIES[name].config
+    own = {field.name for field in fields(config_class)} & set(config_class.__annotations__)
+    assert own
+    assert own | {"backbone_config", "id2label"} <= set(inspect.signature(config_class).parameters)
 
 
 if __name__ == "__main__":

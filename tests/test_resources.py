@@ -1,35 +1,20 @@
 """What ships in the wheel: tiny backbones that read any European text, and a fair question-answering set."""
 
-import json
 from collections import Counter
 
 import pytest
 import spacy
 import torch
-from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_localattn.data import load_squad
 from hf_localattn.resources import reading_comprehension, tiny_backbone, tiny_parser
 from tests.tiny_parser import SENTENCES
 
-BACKBONES = (tiny_backbone(), tiny_backbone(generates=True))
-
-
-@pytest.fixture(scope="module")
-def halves():
-    return {name: load_squad(path) for name, path in reading_comprehension().items()}
-
 
 @pytest.fixture(scope="module")
 def tokenizer():
     return AutoTokenizer.from_pretrained(tiny_backbone())
-
-
-def test_resources_are_small_and_have_no_private_paths():
-    assert sum(path.stat().st_size for path in reading_comprehension().values()) < 500_000
-    for folder in BACKBONES:
-        assert (folder / "model.safetensors").stat().st_size < 1_000_000
-        assert "_name_or_path" not in json.loads((folder / "config.json").read_text(encoding="utf-8"))
 
 
 def test_the_parser_knows_its_sentences():
@@ -38,23 +23,14 @@ def test_the_parser_knows_its_sentences():
         assert [token.head.i for token in parse(words)] == heads
 
 
-def test_backbones_and_tokenizers_fit_each_other(tokenizer):
-    model = AutoModel.from_pretrained(tiny_backbone(), add_pooling_layer=False)
-    assert tokenizer.is_fast
-    assert len(tokenizer) == model.config.vocab_size
-    assert tokenizer.model_max_length == model.config.max_position_embeddings
-    states = model(**tokenizer("Who is the baker?", "The baker is Mira.", return_tensors="pt")).last_hidden_state
-    assert states.isfinite().all()
-    assert states.std() > 0.5, "the tokens differ from each other"
+def test_the_backbones_share_a_vocabulary_and_what_they_say_depends_on_what_they_read(tokenizer):
     model = AutoModelForSeq2SeqLM.from_pretrained(tiny_backbone(generates=True))
-    own = AutoTokenizer.from_pretrained(tiny_backbone(generates=True))
+    own, config = AutoTokenizer.from_pretrained(tiny_backbone(generates=True)), model.config
     assert own.get_vocab() == tokenizer.get_vocab()
-    assert own.model_max_length == model.config.max_position_embeddings
-    assert model.config.eos_token_id == own.sep_token_id == own("Mira")["input_ids"][-1]
-    assert model.config.decoder_start_token_id == own.cls_token_id
+    assert (config.decoder_start_token_id, config.eos_token_id) == (own.cls_token_id, own.sep_token_id)
     first = torch.tensor([[own.cls_token_id]])
     one, other = (model(**own(text, return_tensors="pt"), decoder_input_ids=first) for text in ("Mira", "Who?"))
-    assert (one.logits - other.logits).abs().max() > 0.1, "what it says depends on what it reads"
+    assert (one.logits - other.logits).abs().max() > 0.1
 
 
 @pytest.mark.parametrize(
@@ -70,8 +46,9 @@ def test_any_european_text_is_encoded_without_unknown_tokens(tokenizer, text):
     assert tokenizer.unk_token_id not in tokenizer(text).input_ids
 
 
-def test_the_questions_are_fair(tokenizer, halves):
+def test_the_questions_are_fair(tokenizer):
     """Names have roles equally often, no sentence is in both halves, and each word is one token."""
+    halves = {name: load_squad(path) for name, path in reading_comprehension().items()}
     sentences = {
         name: {one.rstrip(".") for text in half["context"] for one in text.split(". ")}
         for name, half in halves.items()

@@ -11,7 +11,9 @@ import numpy
 import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import fix_random_seed
+from spacy.util import fix_random_seed, load_config
+
+from hf_localattn import resources
 
 # Words of each sentence and the index of each word's head, from 0; the root is its own head.
 SENTENCES = {
@@ -34,8 +36,9 @@ SENTENCES = {
 }
 
 
-def train_tiny_parser(folder: str | Path, language: str = "en") -> Path:
-    """Train a parser on `SENTENCES` and save it in a folder, with components that parsing does not need.
+@functools.cache
+def tiny_parser(language: str = "en") -> str:
+    """Folder of a pipeline that knows `SENTENCES` and has components that parsing does not need, trained once here.
 
     Chinese is split into characters. The state of random number generators is restored.
     """
@@ -53,36 +56,25 @@ def train_tiny_parser(folder: str | Path, language: str = "en") -> Path:
     finally:
         random.setstate(states[0])
         numpy.random.set_state(states[1])
-    pipeline.to_disk(folder)
-    return Path(folder)
+    _KEPT.append(folder := tempfile.TemporaryDirectory(prefix="tiny-parser-"))
+    pipeline.to_disk(Path(folder.name) / language)
+    return f"{folder.name}/{language}"
+
+
+_KEPT: list[tempfile.TemporaryDirectory] = []
 
 
 def _pipeline(language):
+    """Build a pipeline whose components are those of the tiny parser that ships, and others beside them."""
+    components = load_config(resources.tiny_parser() / "config.cfg")["components"]
+    parser = components["parser"]["model"]
+    tagger = {"@architectures": "spacy.Tagger.v2", "tok2vec": parser["tok2vec"]}
     pipeline = spacy.blank(language)
-    embedding = {
-        "@architectures": "spacy.HashEmbedCNN.v2",
-        "pretrained_vectors": None,
-        "width": 32,
-        "depth": 1,
-        "embed_size": 64,
-        "window_size": 1,
-        "maxout_pieces": 2,
-        "subword_features": True,
-    }
-    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "tok2vec"}
-    transitions = {
-        "@architectures": "spacy.TransitionBasedParser.v2",
-        "extra_state_tokens": False,
-        "hidden_width": 32,
-        "maxout_pieces": 1,
-        "use_upper": True,
-        "tok2vec": listener,
-    }
-    pipeline.add_pipe("tok2vec", config={"model": embedding})
-    pipeline.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}})
-    pipeline.add_pipe("ner", config={"model": {**transitions, "state_type": "ner"}})
+    pipeline.add_pipe("tok2vec", config={"model": components["tok2vec"]["model"]})
+    pipeline.add_pipe("tagger", config={"model": tagger})
+    pipeline.add_pipe("ner", config={"model": {**parser, "state_type": "ner"}})
     # Last, as the last listener passes the gradients back to `tok2vec`.
-    pipeline.add_pipe("parser", config={"model": {**transitions, "state_type": "parser"}, "min_action_freq": 1})
+    pipeline.add_pipe("parser", config={"model": parser, "min_action_freq": 1})
     pipeline.add_pipe("doc_cleaner")
     return pipeline
 
@@ -96,17 +88,6 @@ def _example(pipeline, *sentences):
         words += text.split()
     gold = Doc(pipeline.vocab, words=words, heads=heads, deps=labels, tags=["X"] * len(words), ents=["O"] * len(words))
     return Example(Doc(pipeline.vocab, words=words), gold)
-
-
-@functools.cache
-def tiny_parser(language: str = "en") -> str:
-    """Folder of a tiny pipeline, trained once in this process and gone with it."""
-    folder = tempfile.TemporaryDirectory(prefix="tiny-parser-")
-    _KEPT.append(folder)
-    return str(train_tiny_parser(Path(folder.name) / language, language))
-
-
-_KEPT: list[tempfile.TemporaryDirectory] = []
 
 
 def install_distribution(folder: Path, name: str, code: str, *, version: str = "1.0", entry_points: str = "") -> None:

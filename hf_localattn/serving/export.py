@@ -86,9 +86,7 @@ def export_checkpoint(
         raise ValueError("`check_file` is for quantized graphs: give `quantize`, too.")
     require("onnx", "An ONNX graph")
     model, tokenizer, family = _load(checkpoint, settings)
-    task, problem = task_of_class(type(model).__name__), model.config.problem_type
-    is_regression = task == "text-classification" and (problem == "regression" or model.config.num_labels == 1)
-    rows = check_rows(check_file, task, tokenizer.mask_token) if quantize and not is_regression else []
+    rows = check_rows(check_file, task_of_class(type(model).__name__), tokenizer.mask_token) if quantize else []
     with new_folder(output_dir) as folder, tempfile.TemporaryDirectory() as scratch:
         _write_program(model, tokenizer, family, folder)
         whole = folder if quantize is None else shutil.copytree(folder, Path(scratch, "whole"))
@@ -216,7 +214,7 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
     import onnxruntime
 
     graph = OnnxModel(onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]), model.config)
-    largest = 0.0
+    differences = []
     for (batch, length), left in itertools.product(CHECKS, (False, True)):
         inputs = _inputs(model, family, batch, length, left=left)
         expected = model(**inputs)
@@ -228,8 +226,8 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
             if wanted.shape[:2] == (batch, length):
                 real = inputs["attention_mask"].bool()
                 wanted, value = wanted[real], value[real]
-            largest = max(largest, float((wanted - value).abs().max() / wanted.abs().max().clamp(min=1e-6)))
-    return largest
+            differences.append((wanted - value).abs().max() / wanted.abs().max().clamp(min=1e-6))
+    return float(torch.stack(differences).max())  # NaN if one is
 
 
 def check_rows(path: str | Path | None, task: str | None, mask: str | None = None) -> list[tuple[str, ...]]:
@@ -268,7 +266,7 @@ def decisions(folder: Path, rows: Sequence[tuple[str, ...]]) -> list[Any]:
                 found += [best[0] for best, *_ in answer]
             case "text-classification" if program.settings["problem_type"] == "multi_label_classification":
                 found += [score > 0.5 for score in answer.values()]
-            case "text-classification" | "multiple-choice":
+            case "text-classification" | "multiple-choice" if len(answer) > 1:  # one is the number of a regression
                 found.append(max(answer, key=answer.get))
     return found
 

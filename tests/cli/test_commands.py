@@ -1,9 +1,6 @@
 """The `hf-localattn` command as a user meets it."""
 
-import inspect
 import json
-import runpy
-import sys
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -11,9 +8,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from hf_localattn import CoolForConditionalGeneration, __version__
 from hf_localattn.cli import main
 from hf_localattn.errors import exit_on_user_error, loading
-from hf_localattn.names import SCRIPTS
 from hf_localattn.registry import FAMILIES
-from tests.script_helpers import assert_only_one_line, load_main
+from tests.script_helpers import assert_only_one_line
 
 
 def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
@@ -48,18 +44,6 @@ def test_help_after_a_script_is_that_of_the_script(capsys):
     assert text.startswith("usage: ")
     assert {"--max_seq_length", "--learning_rate", "--help-all"} <= {*text.split()}
     assert "--adam_beta1" not in text
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_has_its_word(name):
-    assert f'run_script("{name}", arguments)' in inspect.getsource(load_main(f"run_{name}"))
-
-
-def test_the_package_runs_as_the_command(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["hf-localattn", "--version"])
-    with pytest.raises(SystemExit, match=r"^0$"):
-        runpy.run_module("hf_localattn", run_name="__main__")
-    assert capsys.readouterr().out == f"hf-localattn {__version__}\n"
 
 
 @pytest.mark.parametrize(

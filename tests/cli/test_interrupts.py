@@ -92,13 +92,3 @@ def test_training_saves_a_checkpoint_and_goes_on_from_it(tmp_path, monkeypatch):
     whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
     assert all(torch.equal(cut[name], value) for name, value in whole.items())
     assert not list(tmp_path.glob("*/checkpoint-*/optimizer*"))
-
-
-def test_a_file_of_options_that_is_none_is_told_before_torch_is_imported(tmp_path):
-    (tmp_path / "options.json").write_text("{")
-    words = ["-X", "importtime", "-m", "hf_localattn", "train", "glue", str(tmp_path / "options.json")]
-    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    lines = done.stderr.splitlines()
-    assert "invalid JSON" in lines[-1]
-    assert not [line for line in lines if line.endswith("| torch")]

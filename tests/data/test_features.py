@@ -121,9 +121,9 @@ def test_texts_and_their_predictions():
     assert features["label"] == [1, 0]
     single = tokenize_texts({"text": ["the cat"]}, TOKENIZER, max_length=7)
     assert (decoded(single["input_ids"]), "label" in single) == (["[CLS] the cat [SEP]"], False)
-    logits = np.array([[0.5, -1.0], [-1.0, 2.0]])
-    assert format_predictions(logits, Labels(SINGLE_LABEL, ("b", "a"))) == ["b", "a"]
-    assert format_predictions((logits, "states"), Labels(MULTI_LABEL, ("b", "é"))) == ['["b"]', '["é"]']
+    logits = np.array([[0.5, -1.0], [-1.0, 2.0], [0.0, 1.0]])
+    assert format_predictions(logits, Labels(SINGLE_LABEL, ("b", "a"))) == ["b", "a", "a"]
+    assert format_predictions((logits, "states"), Labels(MULTI_LABEL, ("b", "é"))) == ['["b"]', '["é"]', '["é"]']
     assert format_predictions(np.array([[0.0, 1e-9]]), Labels(MULTI_LABEL, ("b", "a"))) == ['["a"]']
     assert format_predictions(np.array([[1.23456], [-2.0]]), SCORES) == ["1.235", "-2.000"]
 
@@ -271,6 +271,7 @@ def test_answer_and_passage_ask_for_the_question():
     examples = {key: [value] for key, value in question().items()}
     whole = generation_features(examples, TOKENIZER, 40, 20)
     assert set(whole) == {"input_ids", "attention_mask", "labels", "reference"}
+    assert set(whole["attention_mask"][0]) == {1}
     assert decoded(whole["input_ids"]) == ["[CLS] on the mat [SEP] the cats sat on the mat. the dog sat. [SEP]"]
     assert decoded(whole["labels"]) == ["[CLS] where sat the cat? [SEP]"]
     cut = generation_features(examples, TOKENIZER, 40, 4)["labels"]

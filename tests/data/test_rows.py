@@ -51,7 +51,7 @@ def without(row, *names):
 
 
 def conllu(number, word, upos="_", xpos="_"):
-    return f"{number}\t{word}\t{word}\t{upos}\t{xpos}" + "\t_" * 5 + "\n"
+    return f"{number}\t{word}\tlemma\t{upos}\t{xpos}" + "\t_" * 5 + "\n"
 
 
 def cged(text, *errors, name="7"):

@@ -1,14 +1,40 @@
 """Commands that are killed, or have no room, and are repeated leave the files of an undisturbed run, bit for bit."""
 
-from __future__ import annotations
-
+import hashlib
+import json
+import os
 import re
 import signal
+import subprocess
 
 import pytest
 
 from hf_localattn.training.output_folder import is_whole
-from tests.faults.commands import COMMANDS, OUT, assert_same, case, log_of, outcome
+from tests.fresh_process import bare_python
+
+OUT = "out"
+"""The output folder in the folder that a command runs in: nothing that it writes there names another path."""
+
+STEPS = ("--max_steps", "4", "--save_steps", "2", "--logging_steps", "3")
+COMMON = ("--family", "cool", "--backbone", "tiny", "--local_config", "num_local_layers=1", "--use_cpu")
+COMMON += ("--disable_tqdm", "true", "--per_device_train_batch_size", "2", "--output_dir", OUT)
+TEXTS = ("run_glue.py", *COMMON, "--train_file", "sample:reviews.csv", "--max_seq_length", "16")
+
+COMMANDS = {
+    "qa": [
+        *("run_qa.py", *COMMON, *STEPS, "--do_train", "--do_eval", "--max_seq_length", "48", "--doc_stride", "16"),
+        *("--train_file", "sample:reading/train.json", "--max_train_samples", "10"),
+        *("--validation_file", "sample:reading/validation.json", "--max_eval_samples", "4"),
+        *("--save_total_limit", "1"),
+    ],
+    "folds": [*TEXTS, *STEPS, "--num_folds", "2"],
+    "search": [
+        *(*TEXTS, "--validation_file", "sample:reviews.csv", "--max_steps", "2"),
+        *("--search_space", "space.json", "--search_trials", "2"),
+    ],
+    "init": ["hf-localattn", "init", "cool", "tiny", OUT],
+}
+SPACE = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "outlook_dropout": [0.0, 0.1]}
 
 KILLS = {
     "qa": [{"tear": "checkpoint-4/optimizer.pt"}, {"before": "os.rename eval_results.json"}],
@@ -18,32 +44,103 @@ KILLS = {
 }
 """Faults of each command, each in the folder that the one before has left."""
 
+FAULTY = """
+import json, sys
+from tests.faults.faulty import run
+out, fault, *sys.argv = sys.argv[1:]
+sys.exit(run(sys.argv, out, json.loads(fault)))
+"""
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory):
+    """A process with everything imported that forks one for each command."""
+    return bare_python("tests.faults.faulty", HF_HOME=str(tmp_path_factory.mktemp("home")))
+
+
+def case(folder):
+    """Make a folder to run commands in."""
+    folder.mkdir(parents=True)
+    (folder / "space.json").write_text(json.dumps(SPACE))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(python):
+    """Run a command, to which a fault of `faulty.arm` happens, and return its exit code (-9 if it was killed)."""
+
+    def run_command(name, folder, **fault):
+        command = [*python, "-c", FAULTY, OUT, json.dumps(fault), *COMMANDS[name]]
+        with (folder / "log").open("wb") as log:
+            return subprocess.run(command, cwd=folder, stdout=log, stderr=log, check=False).returncode
+
+    return run_command
+
+
+@pytest.fixture(scope="session")
+def undisturbed(run, tmp_path_factory):
+    """Return what each command leaves."""
+    known = {}
+
+    def outcome_of(name):
+        if name not in known:
+            folder = case(tmp_path_factory.mktemp(name) / "whole")
+            assert run(name, folder) == 0, log_of(folder)
+            known[name] = outcome(folder)
+        return known[name]
+
+    return outcome_of
+
+
+def log_of(folder):
+    return (folder / "log").read_text(errors="replace")
+
+
+def without_times(pairs):
+    return {
+        name: value for name, value in pairs if not re.search("runtime|_per_second|seconds|_preparation_time", name)
+    }
+
+
+def outcome(folder):
+    """All that a command has left, by name: digests of files, JSON without times."""
+    found = {}
+    for path in (folder / OUT).rglob("*"):
+        name = str(path.relative_to(folder / OUT))
+        if path.suffix == ".json":
+            found[name] = json.loads(path.read_text(), object_pairs_hook=without_times)
+        elif path.suffix == ".db" or path.name == "training_args.bin":  # of SQLite with times; a pickle nobody reads
+            found[name] = "there"
+        elif path.is_file() and path.suffix != ".log":  # with times
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_killed_command_ends_the_same(warm, undisturbed, tmp_path, name):
+def test_a_killed_command_ends_the_same(run, undisturbed, tmp_path, name):
     expected = undisturbed(name)
     folder = case(tmp_path / name)
     for fault in KILLS[name]:
-        assert warm.run(name, folder, **fault) == -signal.SIGKILL, f"{fault}: {log_of(folder)}"
-    code = warm.run(name, folder)
+        assert run(name, folder, **fault) == -signal.SIGKILL, f"{fault}: {log_of(folder)}"
+    code = run(name, folder)
     refused = re.search("holds a finished run|exists already", log_of(folder).splitlines()[-1])
     assert code == 0 or refused, log_of(folder)
-    assert_same(outcome(folder), expected)
+    assert outcome(folder) == expected
 
 
-def test_without_room_the_last_checkpoint_stays_whole(warm, undisturbed, tmp_path):
+def test_without_room_the_last_checkpoint_stays_whole(run, undisturbed, tmp_path):
     """Weights fit, the optimizer's state does not."""
     folder = case(tmp_path / "qa")
-    warm.run("qa", folder, before="os.mkdir checkpoint-4")
-    assert warm.run("qa", folder, limit=7_000_000) not in (0, -9)
+    run("qa", folder, before="os.mkdir checkpoint-4")
+    assert run("qa", folder, limit=7_000_000) not in (0, -9)
     assert is_whole(folder / OUT / "checkpoint-2")
     assert not is_whole(folder / OUT / "checkpoint-4")
-    assert warm.run("qa", folder) == 0
-    assert_same(outcome(folder), undisturbed("qa"))
+    assert run("qa", folder) == 0
+    assert outcome(folder) == undisturbed("qa")
 
 
-def test_without_room_init_leaves_nothing(warm, tmp_path):
+def test_without_room_init_leaves_nothing(run, tmp_path):
     folder = case(tmp_path / "init")
-    assert warm.run("init", folder, limit=500_000) not in (0, -9)
+    assert run("init", folder, limit=500_000) not in (0, -9)
     assert "os error 27" in log_of(folder)
-    assert not (folder / OUT).exists()
+    assert not os.path.exists(folder / OUT)

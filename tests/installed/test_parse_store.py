@@ -6,12 +6,13 @@ import sqlite3
 import pytest
 import spacy
 
+from hf_localattn.files import atomic_write
 from hf_localattn.installed import parse_store
 from hf_localattn.installed.parse_store import FILE, VARIABLE, decode, encode, key_of
 from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import load_pipeline, parse
-from tests.tiny_parser import SENTENCES, tiny_parser
+from tests.tiny_parser import SENTENCES, record_parses, tiny_parser
 
 TEXTS = [sentence for sentence, _ in SENTENCES["en"]]
 MIXED = [*TEXTS, tuple(TEXTS[0].split()), ("a", " ", "b"), "", "  "]
@@ -24,21 +25,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(parse_store, "_failed", set())
     monkeypatch.setenv(VARIABLE, str(tmp_path / "parses"))
     return tmp_path / "parses"
-
-
-@pytest.fixture
-def parsed_texts(monkeypatch):
-    """The texts that went through the pipeline."""
-    pipeline, texts = load_pipeline(tiny_parser("en")), []
-    pipe = pipeline.pipe
-
-    def listed(given):
-        given = list(given)
-        texts.extend(given)
-        return pipe(given)
-
-    monkeypatch.setattr(pipeline, "pipe", listed)
-    return texts
 
 
 def forget():
@@ -65,19 +51,19 @@ def number_of_parses(folder):
 
 
 @pytest.mark.parametrize("words", ["parser", "whitespace"])
-def test_stored_parses_equal_fresh_ones(words, folder, monkeypatch, parsed_texts):
+def test_stored_parses_equal_fresh_ones(words, folder, monkeypatch):
+    calls = record_parses(monkeypatch, load_pipeline(tiny_parser("en")))
     monkeypatch.delenv(VARIABLE)
     fresh = contents(MIXED, words)
     assert not folder.exists()
     monkeypatch.setenv(VARIABLE, str(folder))
-    forget()
-    assert contents(MIXED, words) == fresh
-    parsed_texts.clear()
-    forget()
-    assert contents(MIXED, words) == fresh
-    assert parsed_texts == []
+    for _ in range(2):
+        forget()
+        calls.clear()
+        assert contents(MIXED, words) == fresh
+    assert not any(calls)
     assert contents([*MIXED, "A new text."], words)[:-1] == fresh
-    assert len(parsed_texts) == 1
+    assert [len(texts) for texts in calls if texts] == [1]
 
 
 def retrained(folder):
@@ -114,31 +100,29 @@ def test_processes_share_a_folder_and_forked_ones_open_their_own_connection(fold
     assert number_of_parses(folder) == len(set(TEXTS)) + 81
 
 
-def _no_database(folder):
-    folder.mkdir()
-    (folder / FILE).write_bytes(b"no database" * 1000)
-
-
 def _other_database(folder):
     folder.mkdir()
     with sqlite3.connect(folder / FILE) as connection:
         connection.execute("CREATE TABLE parses (something TEXT)")
 
 
-def _no_folder(folder):
-    folder.write_text("a file")
-
-
 def _damaged_pages(folder):
     contents(TEXTS)
-    file = file_of(folder)
     forget()
-    with file.open("r+b") as stream:
+    with file_of(folder).open("r+b") as stream:
         stream.seek(4096)
-        stream.write(b"\xff" * (file.stat().st_size - 4096))
+        stream.write(b"\xff" * (file_of(folder).stat().st_size - 4096))
 
 
-@pytest.mark.parametrize("break_it", [_no_database, _other_database, _no_folder, _damaged_pages])
+BROKEN = {
+    "a file": lambda folder: folder.write_text("a file"),
+    "no database": lambda folder: atomic_write(folder / FILE, "no database" * 1000),
+    "another table": _other_database,
+    "damaged pages": _damaged_pages,
+}
+
+
+@pytest.mark.parametrize("break_it", BROKEN.values(), ids=BROKEN)
 def test_a_broken_cache_is_left_out_with_one_warning(break_it, folder, caplog, monkeypatch):
     monkeypatch.delenv(VARIABLE)
     fresh = contents(TEXTS)

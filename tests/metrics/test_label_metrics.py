@@ -85,7 +85,7 @@ def test_refused_labels(name, predictions, references, word):
     ("names", "function"),
     [
         *((names, entity_scores) for names in ("O B-x-y S-x E-x", "U-x L-x O", "O B-R B-x", "B I E S")),
-        *((names, diagnosis_scores) for names in ("O B-R I-R", "B-W O B-M B-S")),
+        *((names, diagnosis_scores) for names in ("O B-R I-R", "B-W O B-M B-S B-R")),
         ("i c", detection_scores),
         *((names, word_scores) for names in ("c i x", "O B-x X", "O person", "O")),
     ],

@@ -7,14 +7,11 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, pipeline
 
-from hf_localattn import CoolForConditionalGeneration, CoolForSequenceClassification, SamRobertaModel
+from hf_localattn import CoolForConditionalGeneration, SamRobertaModel
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 from tests.script_helpers import ROOT
-
-LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
 
 
 def test_backbones_have_names_folders_and_subfolders(tmp_path):
@@ -70,18 +67,6 @@ def test_the_code_of_a_backbone_is_not_run_even_if_it_is_trusted(tmp_path, monke
     for trusted in (True, False):
         with pytest.raises(ValueError, match="never run"):
             SamRobertaModel.from_backbone(folder, trust_remote_code=trusted)
-
-
-def test_a_checkpoint_with_names_alone_serves_zero_shot_classification(tmp_path):
-    CoolForSequenceClassification.from_backbone("tiny", id2label=LABELS).save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    del config["label2id"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    classifier = pipeline("zero-shot-classification", model=str(tmp_path))
-    assert classifier.entailment_id == 2
-    answer = classifier("The baker Mira grows white roses.", candidate_labels=["baking", "gardening"])
-    assert {*answer["labels"]} == {"baking", "gardening"}
 
 
 QUIET = """

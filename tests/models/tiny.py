@@ -102,15 +102,8 @@ def backbones_of(name, task):
 @cache
 def _without_dropout(backbone):
     """Settings of a backbone without any dropout, which would make training runs incomparable."""
-    names = (
-        "hidden_dropout_prob",
-        "attention_probs_dropout_prob",
-        "dropout",
-        "attention_dropout",
-        "summary_last_dropout",
-    )
-    defaults = CONFIG_MAPPING[backbone]()
-    return {name: 0.0 for name in names if hasattr(defaults, name)}
+    defaults = CONFIG_MAPPING[backbone]().to_dict()
+    return {name: 0.0 for name, value in defaults.items() if "dropout" in name and isinstance(value, float)}
 
 
 def model_class_of(name, task):
@@ -183,17 +176,14 @@ def run(model, **inputs):
 
 
 def labels(task, batch, length):
-    if task == "question-answering":
-        return {"start_positions": torch.arange(batch) % length, "end_positions": (torch.arange(batch) + 1) % length}
-    if task == "text-classification":
-        return {"labels": torch.arange(batch) % 2}
-    if task == "multiple-choice":
-        return {"labels": torch.tensor(batch - 1)}
-    if task == "token-classification":
-        return {"labels": torch.arange(batch * length).view(batch, length) % 2}
-    if task == "fill-mask":
-        return {"labels": torch.arange(batch * length).view(batch, length) % VOCABULARY}
-    raise NotImplementedError(f"Say in tests/models/tiny.py what labels {task!r} takes.")
+    texts, tokens = torch.arange(batch), torch.arange(batch * length).view(batch, length)
+    return {
+        "question-answering": {"start_positions": texts % length, "end_positions": (texts + 1) % length},
+        "text-classification": {"labels": texts % 2},
+        "multiple-choice": {"labels": torch.tensor(batch - 1)},
+        "token-classification": {"labels": tokens % 2},
+        "fill-mask": {"labels": tokens % VOCABULARY},
+    }[task]
 
 
 def main_outputs(output):
@@ -211,12 +201,13 @@ def at_tokens(task, outputs, mask):
 
 def loss(model, task, run_by=None, **inputs):
     """The model's own loss; for a headless one any function of all its outputs."""
-    if task == "headless":
-        output = (model if run_by is None else run_by)(**adapted(model, **inputs))
-        every = [output[name] for name in ("last_hidden_state", "pooler_output") if name in output]
-        return sum((one * torch.linspace(-1, 1, one.shape[-1], dtype=one.dtype)).mean() for one in every)
     states = inputs.get("input_ids", inputs.get("inputs_embeds"))
-    return (model if run_by is None else run_by)(**adapted(model, **inputs, **labels(task, *states.shape[:2]))).loss
+    answers = {} if task == "headless" else labels(task, *states.shape[:2])
+    output = (model if run_by is None else run_by)(**adapted(model, **inputs, **answers))
+    if answers:
+        return output.loss
+    every = [output[name] for name in ("last_hidden_state", "pooler_output") if name in output]
+    return sum((one * torch.linspace(-1, 1, one.shape[-1], dtype=one.dtype)).mean() for one in every)
 
 
 def enable_checkpointing(model, *settings):

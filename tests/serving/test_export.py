@@ -184,6 +184,7 @@ def test_a_graph_that_differs_is_not_written(tmp_path):
         ("text-classification", "multi_label_classification", {"a": 0.4, "b": 0.6}, [False, True]),
         ("text-classification", None, {"a": 0.4, "b": 0.6}, ["b"]),
         ("multiple-choice", None, {"a": 0.6, "b": 0.4}, ["a"]),
+        ("text-classification", None, {"a": 0.6}, []),
         (None, None, [0.5, 0.1], []),
     ],
 )
