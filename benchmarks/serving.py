@@ -30,7 +30,7 @@ from hf_localattn.files import atomic_write
 from hf_localattn.serving.export import QUANTIZATIONS, export_checkpoint, quantize_graph
 from hf_localattn.tasks import TASKS
 from hf_localattn.tasks.run import Run, prepare_run
-from hf_localattn.training.arguments import ModelArguments, parse_arguments
+from hf_localattn.training.arguments import ModelArguments, build_arguments, read_options
 
 CPU = torch.device("cpu")
 PEER, FP32 = "PyTorch", "ONNX fp32"
@@ -77,7 +77,7 @@ def load_run(checkpoint: str, task_name: str, words: list[str], scratch: str, ba
     words = [*words, "--model_name_or_path", checkpoint, "--output_dir", scratch, "--do_eval", "--use_cpu"]
     words += ["--per_device_eval_batch_size", str(batch_size), "--disable_tqdm", "true"]
     classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
-    return prepare_run(task, *parse_arguments(classes, words))
+    return prepare_run(task, *build_arguments(classes, read_options(classes, words)))
 
 
 def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def reproduce(
             if (run.folder / "config.json").is_file():
                 print(f"{run.row.name}, {run.task.name}, run {run.number}: {run.folder}")
         print(f"Wrote {path.with_suffix('.md')} and .json.")
-        if (figure := figure_of(table, records)) is not None:
+        if table.figure is not None and (figure := figure_of(table, records)) is not None:
             atomic_write(path.with_suffix(".png"), picture(figure, "png"))
             print(f"Drew {path.with_suffix('.png')}.")
 

@@ -14,10 +14,9 @@ from reproduction.tables import Table
 
 
 def figure_of(table: Table, records: Records) -> Any:
-    """Draw the finished runs of a table, with matplotlib. None for a table without a figure, or without its runs."""
+    """Draw the finished runs of a table that has a `figure`, with matplotlib. None if no run of it is finished."""
     figure, points = table.figure, list[tuple[str, Any, float]]()
-    if figure is None:
-        return None
+    assert figure is not None
     tasks = [table.tasks[figure.task]] if figure.task else list(table.tasks.values())
     for (title, rows), task in itertools.product(figure.series.items(), tasks):
         scores = [scores_of(records, row, task.name, task.scores[figure.score]) for row in rows]

@@ -24,7 +24,7 @@ def assert_one_line_error(main, arguments, message, output_dir, capsys):
     assert ended.value.code == 2
     last = capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
     assert last.startswith("error: ")
-    assert re.search(message, last)
+    assert re.search(message, last), last
     assert not output_dir.exists()
 
 

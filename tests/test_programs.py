@@ -26,7 +26,7 @@ from hf_localattn.cli import app, main
 from hf_localattn.names import SCRIPTS
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.study import argument_classes
-from hf_localattn.training.arguments import parse_arguments
+from hf_localattn.training.arguments import build_arguments, read_options
 from tests.programs import DEMO, QUESTIONS, ROOT, commands, demo_by_heart, run_page, training_command
 
 README = (ROOT / "README.md").read_text()
@@ -149,7 +149,8 @@ def test_every_script_is_shown():
 @pytest.mark.parametrize("command", [c for c in TRAINING if "tiny" not in c], ids=" ".join)
 def test_training_commands_are_understood(command):
     script, *words = command
-    parse_arguments(argument_classes(getattr(tasks, SCRIPTS[script])), [*words, "--report_to", "none"])
+    classes = argument_classes(getattr(tasks, SCRIPTS[script]))
+    build_arguments(classes, read_options(classes, [*words, "--report_to", "none"]))
 
 
 SEVERAL_RUNS = pytest.mark.slow(reason="several runs; tests/studies has their like")

@@ -6,24 +6,20 @@ import itertools
 import logging
 import math
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
-from transformers import HfArgumentParser
 
 from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.files import remove_leftovers
-from hf_localattn.parsing import read_json
 from hf_localattn.studies.processes import RunFailed, finished, run_all, start_server
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.study import FOLDS, Study, argument_classes, write_results
 from hf_localattn.tasks import Task
-from hf_localattn.training.arguments import parse_arguments, set_up_logging
+from hf_localattn.training.arguments import build_arguments, read_options, set_up_logging
 from hf_localattn.training.output_folder import save_run
 from hf_localattn.training.run_record import scores_of
 
@@ -42,17 +38,11 @@ def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict
     Returns:
         All metrics.
     """
-    words = sys.argv[1:] if arguments is None else arguments
     with ExitStack() as claim:
         with exit_on_user_error():
-            model_args, data_args, training_args = parse_arguments(argument_classes(task), words)
+            options = read_options(argument_classes(task), arguments)
+            model_args, data_args, training_args = build_arguments(argument_classes(task), options)
             set_up_logging(training_args)
-            if len(words) == 1 and words[0].endswith(".json"):
-                options = read_json(Path(words[0]))
-            else:
-                parser = HfArgumentParser(argument_classes(task))
-                given = vars(parser.parse_args(words)).items()
-                options = {name: value for name, value in given if value != parser.get_default(name)}
             execute = _prepare(Study(task, model_args, data_args, training_args, options), claim)
         with exit_on_user_error(OSError, RunFailed):
             return execute()
@@ -72,6 +62,7 @@ def _prepare(study: Study, claim: ExitStack) -> Callable[[], dict[str, float]]:
         start_server()  # it imports while this process checks arguments and data
         return Search(study).execute if is_search else CrossValidation(study, arguments).execute
     if has_folds and (metrics := finished(command.folder)) is not None:
+        logger.info("%s holds this fold, which is finished.", command.folder)
         return lambda: metrics
     run = command.prepare()
     if has_folds and study.training_args.should_save:

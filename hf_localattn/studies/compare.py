@@ -237,4 +237,5 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
     for remark in dict.fromkeys(own.remark for own in found.values() if own.remark):
         lines.append(f"* {', '.join(name for name in found if found[name].remark == remark)}: {remark}.")
     kind = "folds, with Nadeau and Bengio's correction" if one.folds else "seeds"
-    return "\n".join([*lines, f"* n is the number of pairs of {kind}; p is corrected for {len(found)} scores (Holm)."])
+    tests = sum(own.p_value is not None for own in found.values())
+    return "\n".join([*lines, f"* n is the number of pairs of {kind}; p is corrected for {tests} scores (Holm)."])

@@ -91,7 +91,11 @@ def start_server() -> Any:
     """Start the server that forks the processes, which imports torch once, and return its context."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hf_localattn.cli", "hf_localattn.studies.command"])
-    forkserver.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C would print where the imports are
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
 
 
@@ -126,6 +130,7 @@ def _execute(script: str, options: str, log: str, environment: Environment, fold
     if "OMP_NUM_THREADS" in environment:
         torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))  # torch has read the variable before
     os.chdir(folder)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which the server has blocked
     sys.argv[1:] = ["train", script, options]
     runpy.run_module("hf_localattn", run_name="__main__", alter_sys=True)
 

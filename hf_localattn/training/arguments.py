@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_type_hints
 
 import transformers
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -181,6 +181,8 @@ class TrainingArguments(StockTrainingArguments):
         for name in ("lookahead_steps", "search_trials", "workers", "early_stopping_patience"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1; got {value}.")
+        if self.local_learning_rate is not None and self.local_learning_rate < 0:
+            raise ValueError(f"--local_learning_rate must not be negative; got {self.local_learning_rate}.")
         if self.lookahead_alpha is not None and self.lookahead_steps is None:
             raise ValueError("--lookahead_alpha needs --lookahead_steps, such as --lookahead_steps 5.")
         if self.lookahead_alpha is not None and not 0 < self.lookahead_alpha <= 1:
@@ -240,35 +242,44 @@ class GenerationTrainingArguments(TrainingArguments, StockGenerationArguments):
     generation_num_beams: int | None = 5
 
 
-def parse_arguments(classes: Sequence[type], arguments: Sequence[str] | None = None) -> tuple[Any, ...]:
-    """Parse the command line, or a .json file of options, into dataclasses.
+class OptionParser(HfArgumentParser):
+    """Parser of the command line. An invalid value is an exception, and names cannot be abbreviated."""
+
+    def __init__(self, classes: Sequence[type], prog: str | None = None):
+        super().__init__(classes, prog=prog, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        named = re.sub(r"/--[\w-]+", "", message)  # second spelling of a name, with hyphens
+        raise ValueError(f"{named[:1].upper()}{named[1:]}.")
+
+
+def read_options(classes: Sequence[type], arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the options of the command line, or of a .json file, by name. Defaults are left out.
 
     Args:
         classes: dataclasses whose fields are the options.
         arguments: words of the command line, or only the path of a .json file. Defaults to `sys.argv[1:]`.
-
-    Returns:
-        One instance of each class.
 
     Raises:
         ValueError: an option does not exist or has an invalid value, or the file cannot be read.
         FileNotFoundError: the file does not exist.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if len(arguments) == 1 and arguments[0].endswith(".json"):
+        return read_json(Path(arguments[0]))
     name = Path(sys.argv[0]).name
     words = [word for word in sys.argv[1:3] if word.isalpha()] if name in ("hf-localattn", "__main__.py") else []
     name = "python -m hf_localattn" if name == "__main__.py" else name
-    parser = HfArgumentParser(classes, prog=" ".join([name, *words]))
+    parser = OptionParser(classes, prog=" ".join([name, *words]))
     if {"-h", "--help", "--help-all"} & {*arguments}:
         print_help(parser, everything="--help-all" in arguments)
         sys.exit(0)
-    if len(arguments) != 1 or not arguments[0].endswith(".json"):
-        # A misspelt option is named before the dataclasses miss the one that was meant.
-        if unknown := parser.parse_known_args(arguments)[1]:
-            raise ValueError(_unknown(unknown[0], parser._option_string_actions))
-        return parser.parse_args_into_dataclasses(args=arguments)
-    path = Path(arguments[0])
-    return build_arguments(classes, read_json(path), f"{path}: ")
+    given, unknown = parser.parse_known_args(arguments)
+    if unknown and unknown[0].endswith(".json"):
+        raise ValueError(f"A file of options stands alone: move the other options into {unknown[0]}.")
+    if unknown:
+        raise ValueError(_unknown(unknown[0], parser._option_string_actions))
+    return {name: value for name, value in vars(given).items() if value != parser.get_default(name)}
 
 
 def print_help(parser: HfArgumentParser, *, everything: bool) -> None:
@@ -284,22 +295,22 @@ def print_help(parser: HfArgumentParser, *, everything: bool) -> None:
     parser.print_help()
 
 
-def build_arguments(classes: Sequence[type], options: Mapping[str, Any], where: str = "") -> tuple[Any, ...]:
-    """Build dataclasses from options by name.
+def build_arguments(classes: Sequence[type], options: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Build one instance of each dataclass from options by name.
 
     Raises:
-        ValueError: an option does not exist or has an invalid value. The message begins with `where`.
+        ValueError: an option does not exist or has an invalid value.
     """
     hints = {name: hint for one in classes for name, hint in get_type_hints(one).items()}
     checked = {}
     for name, value in options.items():
         if name not in hints:
-            raise ValueError(f"{where}{_unknown(name, hints)}")
+            raise ValueError(_unknown(name, hints))
         try:
             checked[name] = TypeAdapter(hints[name], config=ANY_TYPE).validate_python(value)
         except ValidationError as error:
-            raise ValueError(f"{where}{name} is {value!r}. {error.errors()[0]['msg']}.") from None
-    return HfArgumentParser(classes).parse_dict(checked)
+            raise ValueError(f"{name} is {value!r}. {error.errors()[0]['msg']}.") from None
+    return OptionParser(classes).parse_dict(checked)
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -120,7 +120,7 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
         path.name
         for path in sorted(folder.glob("*"))
         if not path.name.startswith((".", STAGING, "checkpoint-")) and path.suffix != ".log" and path.name != "runs"
-        if not path.is_dir() or any(path.iterdir())
+        if path.is_file() or any(file.is_file() for file in path.rglob("*"))
     ]
     if in_the_way:
         raise ValueError(

@@ -11,7 +11,7 @@ import pytest
 
 from hf_localattn.studies import search
 from hf_localattn.studies.search_space import read_space
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments, parse_arguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, read_options
 from tests.script_helpers import assert_one_line_error, load_main
 from tests.studies.test_folds import interrupted, without
 
@@ -139,7 +139,7 @@ def test_trials_that_all_fail(main, tmp_path):
 
 def test_null_is_a_value_also_after_the_command_line_has_been_read(tmp_path):
     """transformers' parser takes the None out of the types of the arguments."""
-    parse_arguments((TrainingArguments,), ["--output_dir", "x"])
+    read_options((TrainingArguments,), ["--output_dir", "x"])
     (tmp_path / "space.yaml").write_text("lookahead_steps: [null, 5]\n")
     model_args = ModelArguments(family="cool", backbone="tiny")
     assert read_space(str(tmp_path / "space.yaml"), model_args)["lookahead_steps"].choices == ("null", "5")

@@ -9,12 +9,17 @@ from hf_localattn.training.arguments import (
     GenerationTrainingArguments,
     ModelArguments,
     TrainingArguments,
-    parse_arguments,
+    build_arguments,
+    read_options,
 )
 
 CLASSES = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
 DATA = ["--train_file", "x.json", "--output_dir", "out"]
 MODEL = ["--model_name_or_path", "x"]
+
+
+def parse(words):
+    return build_arguments(CLASSES, read_options(CLASSES, words))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +35,6 @@ MODEL = ["--model_name_or_path", "x"]
         ("--family cool --backbone x --config_name y", "--config_name cannot be used with"),
         ("--model_name_or_path x --max_train_samples 0", "--max_train_samples must be at least 1"),
         ("--model_name_or_path x --dataset_name squad", "either --dataset_name or files"),
-        ("--model_name_or_path x --lerning_rate 1", "Unknown option --lerning_rate. Did you mean --learning"),
         ("--famly cool --backbone x", r"Unknown option --famly. Did you mean --family\?"),
         ("--model_name_or_path x --early_stopping_patience 0", "early_stopping_patience must be at least 1; got 0"),
         ("--model_name_or_path x --early_stopping_patience 2 --eval_strategy no", "--eval_strategy no contradicts"),
@@ -38,24 +42,29 @@ MODEL = ["--model_name_or_path", "x"]
         ("--model_name_or_path x --lookahead_steps 5 --lookahead_alpha 0", "at most 1; got 0.0"),
         ("--model_name_or_path x --lookahead_steps 5 --lookahead_alpha 1.5", "at most 1; got 1.5"),
         ("--model_name_or_path x --lookahead_alpha 0.5", "--lookahead_alpha needs --lookahead_steps"),
+        ("--model_name_or_path x --lerning_rate 1", "Unknown option --lerning_rate. Did you mean --learning"),
+        ("--model_name_or_path x --learning_rat 1", "Unknown option --learning_rat. Did you mean --learning_rate"),
+        ("options.json --max_steps 3", "options.json"),
+        ("--model_name_or_path x --max_steps 1.5", "--max_steps: invalid int"),
+        ("--model_name_or_path x --local_learning_rate -1", "--local_learning_rate must not be negative"),
         ("--model_name_or_path x --search_trials 2", "--search_trials needs --search_space"),
     ],
 )
 def test_arguments_that_do_not_go_together(arguments, message):
     with pytest.raises(ValueError, match=message):
-        parse_arguments(CLASSES, [*arguments.split(), *DATA])
+        parse([*arguments.split(), *DATA])
 
 
 def test_fields_of_a_family_come_as_a_list():
     arguments = ["--family", "cool", "--backbone", "x", "--local_config", "mode=l2g", "use_conv=no", *DATA]
-    assert parse_arguments(CLASSES, arguments)[0].local_config == ["mode=l2g", "use_conv=no"]
+    assert parse(arguments)[0].local_config == ["mode=l2g", "use_conv=no"]
 
 
 def test_values_of_a_file_have_their_types(tmp_path):
     given = {"model_name_or_path": "x", "train_file": "y.json", "output_dir": "out", "report_to": "none"}
     given |= {"learning_rate": "1e-4", "max_steps": 5, "lr_scheduler_type": "linear", "optim": "sgd", "seed": 3}
     (tmp_path / "options.json").write_text(json.dumps(given))
-    model_args, data_args, args = parse_arguments(CLASSES, [str(tmp_path / "options.json")])
+    model_args, data_args, args = parse([str(tmp_path / "options.json")])
     assert (model_args.source, data_args.train_file) == ("x", "y.json")
     assert (args.learning_rate, args.max_steps, args.seed, args.optim) == (1e-4, 5, 3, "sgd")
 
@@ -77,7 +86,7 @@ def test_a_file_of_other_values(content, message, tmp_path):
     if content is not None:
         path.write_text(content)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
-        parse_arguments(CLASSES, [str(path)])
+        parse([str(path)])
 
 
 @pytest.mark.parametrize("kind", [TrainingArguments, GenerationTrainingArguments])
