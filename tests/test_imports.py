@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 import hf_localattn
 from tests.fresh_process import bare_python
 from tests.script_helpers import ROOT
@@ -89,12 +87,3 @@ runpy.run_module("hf_localattn", run_name="__main__", alter_sys=True)
     loaded, lines = loaded_by(bare_python(), program, "--version", afterwards=programs)
     assert set(loaded) <= {"torch", "transformers", "huggingface_hub", "sklearn", "pandas"}
     assert lines[-1] == f"hf-localattn {hf_localattn.__version__}"
-
-
-def test_all_names_and_subpackages_are_attributes():
-    assert {*hf_localattn.__all__} <= {*dir(hf_localattn)}
-    assert all(getattr(hf_localattn, name) is not None for name in hf_localattn.__all__)
-    assert hf_localattn.resources.tiny_backbone().is_dir()
-    assert hf_localattn.inspection.attention_map
-    with pytest.raises(AttributeError, match="module 'hf_localattn' has no attribute 'CoolModle'"):
-        hf_localattn.CoolModle  # noqa: B018

@@ -52,6 +52,9 @@ def test_the_package_has_the_names_of_its_models():
     namespace = {}
     exec("from hf_localattn import *", namespace)  # by a list that is made when it is asked for
     assert set(hf_localattn.__all__) <= set(namespace)
+    assert {*hf_localattn.__all__} <= {*dir(hf_localattn)}
+    with pytest.raises(AttributeError, match="module 'hf_localattn' has no attribute 'CoolModle'"):
+        hf_localattn.CoolModle  # noqa: B018
 
 
 @pytest.mark.parametrize("name", FAMILIES)
