@@ -143,6 +143,16 @@ def _check_agreement(names: Sequence[PathLike], parts: Sequence[Dataset]) -> Non
                 )
 
 
+def check_apart(train: Dataset, validation: Dataset) -> None:
+    """Raise `ValueError` if both have a document. One that is named after its file of rows does not count."""
+    names = {*train["document_id"]} & {*validation["document_id"]}
+    if shared := sorted(name for name in names if not name.endswith(JSON_SUFFIXES)):
+        raise ValueError(
+            f"The document {shared[0]!r} is in the training and the validation data ({len(shared)} in all): the"
+            " scores would be too high. Give each document to one of them."
+        )
+
+
 def kinds_of(cues: str) -> tuple[str, ...]:
     """Return the kinds of cues that get rows."""
     return CUE_KINDS if cues == "both" else (cues,)

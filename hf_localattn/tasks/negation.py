@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.negation import (
     add_questions,
+    check_apart,
     describe_cues,
     group_sentences,
     kinds_of,
@@ -82,9 +83,8 @@ class NegationScope(TokenClassification):
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         kinds = kinds_of(self.args.cues) if self.args.detect_cues else ()
         own = Labels(SINGLE_LABEL, (*SCOPE_LABELS, *(label for label in CUE_LABELS if label.startswith(kinds))))
-        self.names = list(
-            choose_labels(own, model_args, config, trained=self.training_args.do_train, fixed=True).names
-        )
+        trained = self.training_args.do_train
+        self.names = list(choose_labels(own, model_args, config, trained=trained, fixed=True).names)
         official = OFFICIAL_SCORES if "validation" in data and has_tags(data["validation"]) else ()
         self.metrics = {"loss": False, **dict.fromkeys((*self.score_names, *official), True)}
         return label_fields(self.names)
@@ -92,6 +92,8 @@ class NegationScope(TokenClassification):
     def prepare_rows(self, data: Splits) -> Splits:
         if "train" in data and not any(chain.from_iterable(data["train"]["scope"][:])):
             raise ValueError("No train row has a word in scope: give training data with scopes.")
+        if {"train", "validation"} <= data.keys() and self.args.validation_file not in (None, self.args.train_file):
+            check_apart(data["train"], data["validation"])
         for split, rows in data.items():
             logger.info("%s: %s.", split, describe_cues(rows))
         return data

@@ -107,9 +107,7 @@ class DataArguments:
         if self.draw_train_samples and self.max_train_samples is None:
             raise ValueError("--draw_train_samples needs --max_train_samples: it draws that many of all rows.")
         if self.fold is not None and not 1 <= self.fold <= (self.num_folds or 0):
-            raise ValueError(
-                f"--fold must be between 1 and --num_folds; got {self.fold}, and {self.num_folds or 'no'} folds."
-            )
+            raise ValueError(f"--fold {self.fold} is not one of {self.num_folds or 'no'} folds: see --num_folds.")
         if self.num_folds is not None and self.num_folds < 2:
             raise ValueError(f"--num_folds must be at least 2; got {self.num_folds}.")
         if self.streaming and (self.num_folds is not None or self.draw_train_samples):

@@ -13,6 +13,7 @@ from hf_localattn.data import Source, load_negation
 from hf_localattn.data.negation import (
     NEGATION_FEATURES,
     add_questions,
+    check_apart,
     describe_cues,
     group_sentences,
     with_negation,
@@ -295,6 +296,14 @@ def test_corpora_that_contradict_each_other(tmp_path):
     assert len(load_negation(agreeing)) == 4
     with pytest.raises(ValueError, match=r"a\.jsonl and .*b\.jsonl contradict .* not and home"):
         load_negation([*agreeing, tmp_path / "b.jsonl"])
+
+
+def test_a_document_in_training_and_validation():
+    samples = [load_negation(SAMPLES / name) for name in ("sfu", "sfu/garden.xml", "bioscope.xml")]
+    check_apart(samples[0], samples[2])
+    check_apart(*(rows.map(lambda row: {"document_id": "a.jsonl"}) for rows in samples[:2]))
+    with pytest.raises(ValueError, match=r"'garden\.xml'"):
+        check_apart(samples[0], samples[1])
 
 
 @pytest.mark.parametrize("text", [(SAMPLES / "starsem.txt").read_text(encoding="utf-8"), BARE + RARE + NO])

@@ -7,6 +7,7 @@ from hf_localattn.tasks.multiple_choice import MultipleChoiceDataArguments
 
 NEGATION = {"task_name": "negation", "family": "oa-xlnet", "backbone": "tiny", "data": "negated.jsonl"}
 STARSEM = FOLDER / "samples" / "negation" / "starsem.txt"
+SFU = STARSEM.with_name("sfu")
 DRAWN = {"draw_train_samples": True, "max_train_samples": 3}
 STREAM = {"streaming": True, "data": "none.jsonl"}
 DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
@@ -33,7 +34,7 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
         ("glue", "pairs", {"validation_file": "pairs.jsonl"}),
         ("glue", "--max_seq_length 2", {"max_seq_length": 2}),
         ("glue", "needs --max_train_samples", {"draw_train_samples": True}),
-        ("glue", "--fold must be", {"num_folds": 2, "fold": 3}),
+        ("glue", "--fold 3", {"num_folds": 2, "fold": 3}),
         ("glue", "'nyu-mll/glue'", {"data": None, "task_name": "rte", "cache_dir": "/tmp/no-such-cache"}),
         ("ner", "No labels", {"do": "predict", "test_file": "tokens.jsonl"}),
         ("ner", "cars.jsonl, sentence 1, word 1", {"validation_file": "cars.jsonl"}),
@@ -61,6 +62,7 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
         ("ner", "got 'starsem_cues_f1'", {**NEGATION, "metric_for_best_model": "starsem_cues_f1"}),
         ("ner", "cue_marker", {**NEGATION, "local_config": ["cue_marker=plain"]}),
         ("ner", "notes.md", {**NEGATION, "train_file": f"{STARSEM},{STARSEM.with_name('notes.md')}"}),
+        ("ner", "'garden.xml'", {**NEGATION, "train_file": f"{SFU}", "validation_file": f"{SFU / 'garden.xml'}"}),
         ("ner", "--detect_cues", {**NEGATION, **DRAWN, "detect_cues": True}),
         ("glue", "--max_steps", {**STREAM, "max_steps": -1}),
         ("glue", "--num_folds", {**STREAM, "num_folds": 2}),
