@@ -48,6 +48,7 @@ def test_means_deviations_and_differences():
     assert sam["deviation"] == pytest.approx(statistics.stdev([90, 93, 91]))
     assert (sam["published"], sam["pairs"], sam["runs"]) == (93.4, 3, 3)
     assert sam["difference"] == pytest.approx(sam["measured"] - 93.4)
+    assert (found["roberta", "Acc."]["baseline"], sam["baseline"]) == (None, "roberta")
     differences = [10, 11, 7]
     assert sam["against_baseline"] == pytest.approx(statistics.fmean(differences))
     # Three of five folds; Student's distribution with two degrees of freedom, in closed form.
