@@ -4,7 +4,6 @@ Any value of any field: tests/fuzz/test_settings.py.
 """
 
 import pytest
-import torch
 from transformers import BertConfig
 
 from hf_localattn import CoolConfig, CoolModel, registry
@@ -143,10 +142,3 @@ def test_modern_berts_rhythm_goes_on():
     deeper, rhythm = config.backbone_config_to_build(), ["full_attention", "sliding_attention", "sliding_attention"]
     assert config.backbone_config.layer_types == rhythm
     assert (deeper.layer_types, deeper.num_hidden_layers) == ([*rhythm, *rhythm, rhythm[0]], 7)
-
-
-def test_the_widths_of_cool_are_the_papers():
-    with torch.device("meta"):
-        without = CoolModel(CoolConfig(use_conv=False))
-    assert (CoolConfig().hidden_size, without.config.hidden_size) == (300, 768)
-    assert without.backbone.pooler is None

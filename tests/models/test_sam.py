@@ -8,7 +8,7 @@ from transformers import Trainer, TrainingArguments
 from hf_localattn.models.modeling_sam_roberta import SamRobertaForSequenceClassification, SamRobertaModel
 from tests.models.ablations import SAM_SIZES
 from tests.models.naive import assert_same
-from tests.models.tiny import loss, main_outputs, run, tiny_config, tiny_model, token_ids, with_one_layer
+from tests.models.tiny import loss, main_outputs, run, tiny_config, tiny_model, token_ids
 
 MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6, [0] * 3 + [1] * 4 + [0] * 4, [0] * 9 + [1, 0]])
 INPUTS = {"input_ids": token_ids(5, 11), "attention_mask": MASK}
@@ -21,15 +21,6 @@ def config(**fields):
 
 def model_of(task="headless", **fields):
     return tiny_model("sam-roberta", task, **{**SAM_SIZES, "dropout": 0.0, **fields})
-
-
-@pytest.mark.slow(reason="compiling takes long; SAM without its LSTM is in the contract")
-def test_disan_is_exported_with_any_batch_and_length():
-    model = with_one_layer(model_of(TEXTS, pooling="disan"))
-    dims = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=20)}
-    program = torch.export.export(model, (), INPUTS, dynamic_shapes=dict.fromkeys(INPUTS, dims)).module()
-    other = {"input_ids": token_ids(3, 6), "attention_mask": MASK[1:4, 2:8]}
-    assert_same([program(**other).logits], [model(**other).logits], tolerance=1e-5)
 
 
 @pytest.mark.parametrize("task", [TEXTS, "multiple-choice"])
@@ -90,35 +81,18 @@ def test_new_layers_start_as_torch_starts_them(tmp_path):
 # --- a frozen backbone
 
 
-@pytest.mark.parametrize("backbone", ["roberta", "xlnet"])
-def test_a_frozen_backbone_stays_bit_equal_through_training(backbone, tmp_path):
-    made = tiny_config("sam-roberta", backbone, freeze_backbone=True, bilstm_hidden_size=6)
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout"):
-        if hasattr(made.backbone_config, name):
-            setattr(made.backbone_config, name, 0.5)
-    SamRobertaForSequenceClassification(made).save_pretrained(tmp_path)
-    model = SamRobertaForSequenceClassification.from_pretrained(tmp_path).train()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    states = model.backbone_model(INPUTS["input_ids"]).last_hidden_state
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
-    for _ in range(3):
-        optimizer.zero_grad()
-        loss(model, TEXTS, **INPUTS).backward()
-        optimizer.step()
-    assert torch.equal(model.train().backbone_model(INPUTS["input_ids"]).last_hidden_state, states)
-    changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
-    assert changed == {name for name in before if ".backbone." not in name}
-
-
 @pytest.mark.parametrize("start", [True, False])
-def test_a_backbone_can_be_frozen_and_freed_later(start):
+def test_a_backbone_can_be_frozen_and_freed_later(start, tmp_path):
     """What somebody froze or freed by hand is not undone without reason; other embeddings are as frozen as before."""
-    model = model_of(TEXTS, freeze_backbone=start).train()
+    model_of(TEXTS, freeze_backbone=start).save_pretrained(tmp_path)
+    model = SamRobertaForSequenceClassification.from_pretrained(tmp_path)
+    for part in (model, model.train()):
+        assert all(parameter.requires_grad != start for parameter in part.backbone_model.parameters())
     first = next(model.backbone_model.parameters())
     for frozen in (not start, start):
-        first.requires_grad_(frozen)
+        first.requires_grad_(not frozen)
         model.train()
-        assert first.requires_grad == frozen
+        assert first.requires_grad != frozen
         model.config.freeze_backbone = frozen
         model.train()
         model.resize_token_embeddings(model.config.vocab_size + 1)
