@@ -7,7 +7,7 @@ from hf_localattn import CoolConfig, CoolForConditionalGeneration, outlook_atten
 from hf_localattn.inspection import attention_map
 from hf_localattn.resources import tiny_backbone
 from tests.inspection.models import TEXT, loaded, output_of
-from tests.models.ablations import choices
+from tests.models.tiny import choices
 from tests.qa_helpers import tiny_bert, word_pieces
 
 TOKENS = ("[CLS]", "the", "cat", "##s", "sat", "on", "the", "red", "mat", ".", "[SEP]")
