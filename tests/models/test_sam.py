@@ -265,13 +265,13 @@ def test_heads_of_texts_are_one_layer_on_the_vector(task):
 def test_a_threshold_set_later_is_that_of_the_model_and_of_its_checkpoint(tmp_path):
     model = tiny_sam(fam_threshold=0.1)
     before = model(**INPUTS, output_attentions=True)
-    model.tiny_sam_config.fam_threshold = 0.3
+    model.config.fam_threshold = 0.3
     after = model(**INPUTS, output_attentions=True)
     assert_same([after.feature_attention], [(before.feature_attention - 0.2).clamp(min=0)], tolerance=1e-5)
     model.save_pretrained(tmp_path)
     again = SamRobertaModel.from_pretrained(tmp_path).eval()
     assert_same([again(**INPUTS).pooler_output], [after.pooler_output], tolerance=1e-5)
-    model.tiny_sam_config.fam_threshold = 2.0
+    model.config.fam_threshold = 2.0
     with pytest.raises(ValueError, match="`fam_threshold`"):
         model.save_pretrained(tmp_path / "never")
 
@@ -322,9 +322,9 @@ def test_a_backbone_can_be_frozen_and_freed_later(start, tmp_path):
         first.requires_grad_(not frozen)
         model.train()
         assert first.requires_grad != frozen
-        model.tiny_sam_config.freeze_backbone = frozen
+        model.config.freeze_backbone = frozen
         model.train()
-        model.resize_token_embeddings(model.tiny_sam_config.vocab_size + 1)
+        model.resize_token_embeddings(model.config.vocab_size + 1)
         assert all(parameter.requires_grad != frozen for parameter in model.backbone_model.parameters())
         assert (model.backbone_model.training, model.sequence_classifier.training) == (not frozen, True)
         assert all(parameter.requires_grad for parameter in model.sam.sequential_attention.parameters())
