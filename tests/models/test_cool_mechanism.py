@@ -156,14 +156,14 @@ ENCODERS = {
 }
 
 
-def layer_loop(layer, kind, row):
-    match kind:
+def layer_loop(layer, fields, row):
+    match fields.get("kind", "outlook"):
         case "outlook":
             norms = (layer.attention_norm, layer.feed_forward_norm)
             layers = (pair(layer.value), pair(layer.attention_scores), pairs(layer.feed_forward))
-            joint, masked = layer.joint_softmax, layer.mask_outside_window
+            joint, masked = fields.get("outlook_softmax") == "window", fields.get("mask_outside_window", False)
             more = {"norms": norms, "joint_softmax": joint, "mask_outside_window": masked}
-            sizes = (layer.window, layer.num_heads)
+            sizes = (fields.get("outlook_kernel_size", 3), fields.get("outlook_num_heads", row.shape[-1]))
             return reference.outlook_layer(row, [True] * len(row), *layers, *sizes, **more), None
         case "dynamic_conv":
             layers = (pair(layer.gate), pair(layer.kernel), pair(layer.output))
@@ -213,10 +213,10 @@ class TestLocalEncoder(EqualsLoop):
         row, weights = rows[0][there], None
         if module.convolution_block is not None:
             kernels = pairs(module.convolution_block.convolutions)
-            block = module.convolution_block
-            row = reference.convolution_block(row, kernels, block.pooling, block.alignment)
+            how = fields.get("conv_pooling", "max"), fields.get("conv_alignment", "adaptive")
+            row = reference.convolution_block(row, kernels, *how)
         for layer in module.layers:
-            row, weights = layer_loop(layer, fields.get("kind", "outlook"), row)
+            row, weights = layer_loop(layer, fields, row)
         found = [row] if weights is None else [row, weights]
         return [one.new_zeros(len(there), *one.shape[1:]).index_put((there.nonzero()[:, 0],), one) for one in found]
 
