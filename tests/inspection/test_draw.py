@@ -63,12 +63,6 @@ def test_maps_have_their_tokens_and_share_a_scale_that_is_shown():
     assert figure.axes[2].get_ylabel() == "attention"
 
 
-@pytest.mark.filterwarnings("ignore:Glyph")
-def test_letters_that_no_font_has_are_told():
-    with pytest.warns(UserWarning, match="Glyph 73728 .* missing"):
-        picture(draw_maps([a_map(["\U00012000", "cat"])]), "png")
-
-
 def test_tokens_of_texts_are_broken_into_lines():
     weights = [TokenWeights(tuple(words(20)), np.linspace(0, 0.2, 20)), TokenWeights(("$word",), np.array([0.05]))]
     figure = draw_token_weights(weights, ["first", "second"], width=3.0)
