@@ -83,8 +83,7 @@ class NegationScope(TokenClassification):
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         kinds = kinds_of(self.args.cues) if self.args.detect_cues else ()
         own = Labels(SINGLE_LABEL, (*SCOPE_LABELS, *(label for label in CUE_LABELS if label.startswith(kinds))))
-        trained = self.training_args.do_train
-        self.names = list(choose_labels(own, model_args, config, trained=trained, fixed=True).names)
+        self.names = list(choose_labels(own, model_args, config, trained=True, fixed=True).names)
         official = OFFICIAL_SCORES if "validation" in data and has_tags(data["validation"]) else ()
         self.metrics = {"loss": False, **dict.fromkeys((*self.score_names, *official), True)}
         return label_fields(self.names)

@@ -219,8 +219,10 @@ class Stream(torch.utils.data.IterableDataset):
         for number in count():
             self.features.set_epoch(number)
             features = iter(self.features)
-            first = next(features, None)
-            if first is None:  # Trainer ends; or there are fewer files than workers
+            if (first := next(features, None)) is None:
+                worker = torch.utils.data.get_worker_info()
+                if worker is None or worker.id == 0:  # others are idle if there are fewer files than workers
+                    raise ValueError("No row of the stream can be trained on: check --max_seq_length.")
                 return
             yield from chain([first], features)
 
@@ -246,9 +248,8 @@ def check_streaming(task: type[Task], args: TrainingArguments) -> None:
         "has no epochs: give --eval_strategy steps": args.eval_strategy == "epoch",
         "has no epochs: give --save_strategy steps": args.save_strategy == "epoch",
     }
-    for problem, is_there in problems.items():
-        if is_there:
-            raise ValueError(f"--streaming {problem}.")
+    if problem := next((one for one, is_there in problems.items() if is_there), None):
+        raise ValueError(f"--streaming {problem}.")
 
 
 def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
