@@ -194,7 +194,9 @@ def test_rows_without_text_are_left_out_and_others_keep_their_number(script, row
     ("script", "data", "metric", "options"),
     [
         ("glue", "scores.jsonl", "mse", {"metric_name": "mse"}),
+        ("glue", "mrpc.jsonl", "combined_score", {"task_name": "mrpc", "metric_for_best_model": "combined_score"}),
         ("qa", "answered.jsonl", "f1", {}),  # has no loss
+        ("qg", "answered.jsonl", "bleu", {}),
         ("ner", "negated.jsonl", "f1", {**OA, "early_stopping_patience": 1}),
     ],
 )
