@@ -53,24 +53,8 @@ def outcome(call, *places):
     return result
 
 
-TEXTS = (
-    "",
-    " ",
-    "\0",
-    "\n",
-    "[CUE]",
-    "nan",
-    "1e-5",
-    "true",
-    "null",
-    "-1",
-    "0",
-    "../..",
-    "\u2028",
-    "😀",
-    "x" * 300,
-    "\ud800",
-)
+WORDS_OF_FORMATS = "[CUE] nan 1e-5 true null -1 0 ../.."
+TEXTS = ("", " ", "\0", "\n", *WORDS_OF_FORMATS.split(), "\u2028", "😀", "x" * 300, "\ud800")
 
 BIG = [10**6, 2**31, 2**63, -(2**63) - 1, 10**18, 10**400, -(10**400)]
 ODD_FLOATS = [float("nan"), float("inf"), -float("inf"), -0.0, 1e308, 5e-324, 1e-9]

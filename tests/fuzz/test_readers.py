@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from datasets import disable_progress_bars, enable_progress_bars
 
-from hf_localattn.data import load_answered, load_choices, load_negation, load_sentences, load_squad, load_texts
+from hf_localattn.data import load_choices, load_negation, load_sentences, load_squad, load_texts
 from hf_localattn.data.choices import ChoiceColumns
 from hf_localattn.data.texts import GLUE_TASKS, MULTI_LABEL, REGRESSION, SINGLE_LABEL, TextColumns
 from hf_localattn.data.words import TokenColumns, load_label_names
@@ -97,8 +97,8 @@ def json_files(rows):
     return {".json": [json.dumps(rows)], ".jsonl": ["\n".join(map(json.dumps, rows))]}
 
 
-def tables(valid):
-    return {".csv": [valid], ".tsv": [valid.replace(",", "\t")]}
+def tables(*valid):
+    return {".csv": [*valid], ".tsv": [one.replace(",", "\t") for one in valid]}
 
 
 FORMATS = {
@@ -107,12 +107,10 @@ FORMATS = {
         *(load_squad, check_answers, SKIPPING | {"require_answers": EITHER, "require_question": EITHER}),
         {**json_files(FLAT), ".json": [SQUAD]},
     ),
-    "answered": (load_answered, check_answers, SKIPPING | {"require_questions": EITHER}, json_files(FLAT)),
     "texts": (
         *(load_texts, check_texts, LABELED | SKIPPING | {"layout": LAYOUTS}),
-        {**tables(TABLE), ".json": [json.dumps(rows) for rows in (CLASSES, SCORES, SETS)]},
+        {**tables(TABLE, PAIRS), ".json": [json.dumps(rows) for rows in (CLASSES, SCORES, SETS)]},
     ),
-    "glue": (load_texts, check_texts, LABELED | {"layout": LAYOUTS[-3:]}, tables(PAIRS)),
     "choices": (
         *(load_choices, check_choices, LABELED | SKIPPING | {"columns": [None, ChoiceColumns(choices="label")]}),
         {**json_files(ENDINGS), **tables(SWAG)},

@@ -5,10 +5,9 @@ import re
 import shutil
 
 from hf_localattn.hub import init_checkpoint
-from tests.hostile.cases import BOUNDARY, CASES, CONTROLS, LOADS, SAMPLES, STOCK
+from tests.hostile.cases import BOUNDARY, CASES, CODE, CONTROLS, LOADS, SAMPLES, STOCK, content, write_outside
 from tests.hostile.loaders import FAKES
 from tests.hostile.sandbox import run
-from tests.hostile.writing import CODE, content, write_outside
 
 
 def problem(ends, loader, result):

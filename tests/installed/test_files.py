@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel
+from transformers import AutoModel
 
 from hf_localattn import CoolConfig, CoolModel
 from tests.models.tiny import tiny_model
@@ -33,12 +33,6 @@ def test_the_code_of_a_backbone_has_no_say():
 
 def test_a_program_may_choose_what_a_file_may_not(checkpoint):
     assert CoolModel.from_pretrained(checkpoint, attn_implementation="eager").config._attn_implementation == "eager"
-
-
-def test_pipelines_of_a_file_are_dropped(tmp_path):
-    tiny_model("cool", "question-answering").save_pretrained(tmp_path)
-    assert "custom_pipelines" in (tmp_path / "config.json").read_text()
-    assert not hasattr(AutoConfig.from_pretrained(tmp_path), "custom_pipelines")
 
 
 def test_the_command_in_the_error_converts_a_pickle(tmp_path, monkeypatch):
