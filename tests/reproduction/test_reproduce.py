@@ -133,7 +133,6 @@ OA = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", 
 def test_models_are_tested_on_other_corpora(folder, monkeypatch):
     found = reproduce(folder, *OA)
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
-    assert ([run["fold"] for run in found["runs"]], str(folder) in json.dumps(found)) == ([1], False)
     monkeypatch.setattr("hf_localattn.studies.processes.run_script", None)  # it serves fewer corpora as well
     fewer = reproduce(folder, *OA, "--test-corpora", "BA")
     assert [cell["score"] for cell in fewer["scores"]] == ["F1", "F1 on BA"]

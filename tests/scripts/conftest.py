@@ -69,7 +69,6 @@ ROWS = {
     "digits": labeled(0, 1),
     "one": labeled("ant", "ant"),
     "four": labeled("bee", "ant", "cat", "dog"),
-    "some": labeled(0.5, None, 2.0),
     "none": labeled(None, None),
     "other": labeled("bee", "dog"),
     "scores": labeled(0.5, 1, 2.5, 3),
