@@ -337,6 +337,8 @@ def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues(tmp_path):
     assert first["cue_labels"] == ["O", of_may, *"OO", of_nor, "O", of_nor, *"OO"]
     assert set(second[0]["cue_labels"]) == {"O"}
     assert {*first["cue"], *first["scope"], *second[0]["cue"]} == {0}
+    rows = load_negation(write(tmp_path, "txt", starsem(1, "no no _ _ no _ _", "nor _ _ _ nor _ _")))
+    assert group_sentences(add_questions(rows))[0][0]["cue_labels"] == ["negation:single", of_nor]  # the first one's
 
 
 def test_a_limit_leaves_whole_sentences():
