@@ -10,10 +10,9 @@ from transformers import AutoModel
 
 from hf_localattn import CoolConfig, CoolModel
 from hf_localattn.hub import init_checkpoint
-from tests.hostile.cases import BOUNDARY, CASES, CONTROLS, LOADS, SAMPLES, STOCK
+from tests.hostile.cases import BOUNDARY, CASES, CODE, CONTROLS, LOADS, SAMPLES, STOCK, content, write_outside
 from tests.hostile.loaders import FAKES
 from tests.hostile.sandbox import run
-from tests.hostile.writing import CODE, content, write_outside
 from tests.models.tiny import tiny_model
 
 

@@ -88,8 +88,8 @@ def test_every_head_answers_and_fits_the_window(task, width, visit):
     frame.get_by_role("heading").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     if task == "token-classification":
-        page.get_by_label("gates by layer").click()
-        frame.get_by_text("layer 1").wait_for()
+        page.get_by_label("local attention").click()
+        frame.get_by_text("local attention").first.wait_for()
     if task == "text-classification":
         assert "LABEL_0" in page.inner_text("body")
         assert page.locator(".textfield .token").count() > 4  # weights of tokens
