@@ -21,7 +21,7 @@ from hf_localattn.data.negation import group_sentences
 from hf_localattn.files import atomic_directory, atomic_write
 from hf_localattn.hub import write_card
 from hf_localattn.hub.model_card import BOUNDARY
-from hf_localattn.serving.export import WEIGHTS, export_checkpoint
+from hf_localattn.serving.export import export_checkpoint
 from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
 from reproduction.written_negation import write_file
 
@@ -231,7 +231,7 @@ def publish(run: ScriptRun, scores: Mapping[str, Any]) -> None:
     graph = run.folder.with_name(f"{run.folder.name}-onnx")
     if not graph.exists():
         with atomic_directory(graph) as folder:
-            export_checkpoint(run.folder, folder, quantize=WEIGHTS)
+            export_checkpoint(run.folder, folder, quantize="int8-weights")
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -45,7 +45,7 @@ RUN = {
 
 TASKS = [
     f"docs/{task}.md"
-    for task in ("text_classification", "token_classification", "multiple_choice", "question_generation")
+    for task in ("text_classification", "token_classification", "multiple_choice", "question_generation", "negation")
 ]
 """Pages with commands and then programs, which ask the model that the page trained."""
 
@@ -154,7 +154,7 @@ def test_training_commands_are_understood(command):
 
 
 SEVERAL_RUNS = pytest.mark.slow(reason="several runs; tests/studies has their like")
-OF_TASKS = [training_command(page) for page in (*TASKS, "docs/negation.md")]  # run with the programs of their pages
+OF_TASKS = [training_command(page) for page in TASKS]  # run with the programs of their pages
 SMALL = [
     pytest.param(c, marks=SEVERAL_RUNS if {"--num_folds", "--search_space"} & {*c} else ())
     for c in TRAINING

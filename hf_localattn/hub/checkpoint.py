@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedModel
 
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
 from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
 from hf_localattn.installed.backbones import family_fields
 from hf_localattn.names import resolve_backbone
-from hf_localattn.pretrained import load_tokenizer, missing_inputs
+from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.registry import get_family
-
-logger = logging.getLogger(__name__)
 
 MOVING = "files are moved here"  # content of the marker file of a folder that `new_folder` has not finished
 
@@ -81,7 +78,6 @@ def init_checkpoint(
             tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
             if trained is not None:
                 _take_weights(model, trained)
-        warn_of_parser(tokenizer, model.config)
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
     return Path(output_dir)
@@ -92,10 +88,6 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Provide a temporary folder whose files are moved to a new or empty folder when the block ends without an error.
 
     A process that is killed while it moves them leaves a folder that counts as empty.
-
-    Raises:
-        FileExistsError: The folder is not empty.
-        ValueError: The folder is a file, or another process uses it.
     """
     marker = Path(folder, UNFINISHED)
     with claimed(folder):
@@ -119,27 +111,3 @@ def _take_weights(model: PreTrainedModel, checkpoint: str | os.PathLike[str]) ->
         raise ValueError(
             f"The weights of {str(checkpoint)!r} do not fit: {error}. Give its backbone and its settings."
         ) from error
-
-
-def warn_of_parser(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
-    """Warn if the tokenizer of a checkpoint cannot parse here, or has a parser that is a local folder."""
-    if missing := missing_inputs(tokenizer, config):
-        logger.warning(
-            "The tokenizer has no parser to compute %s: set `parser`, or pass `heads` with each text.", missing
-        )
-    elif hasattr(tokenizer, "check_parser"):
-        warn_of_parser_folder(tokenizer.parser)
-        try:
-            tokenizer.check_parser()
-        except (ImportError, OSError, ValueError) as error:
-            logger.warning("The tokenizer cannot parse here yet. %s", error)
-
-
-def warn_of_parser_folder(parser: str | None) -> None:
-    """Warn if the parser is a folder. Other machines lack the folder, and loading requires its name as an argument."""
-    if parser is not None and not parser.isidentifier():
-        logger.warning(
-            "The tokenizer parses with the pipeline in the folder %s. Name one that others can install before you"
-            " share the checkpoint. Without trust_remote_code, pass parser=%s again when you load it.",
-            *(parser, parser),
-        )

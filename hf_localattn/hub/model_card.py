@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
-from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
@@ -32,8 +31,7 @@ CARD = "README.md"
 BOUNDARY = "<!-- hf-localattn writes what is above. What is below is yours, and stays. -->"
 TAG = "hf_localattn"
 
-WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")
-"""Tasks for which transformers 5 has no pipeline."""
+WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")  # in transformers 5
 
 
 def render_card(
@@ -77,7 +75,7 @@ def render_card(
         example=family.example if family else Family.example,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
-        architecture=_architecture(config),
+        architecture=next(iter(config.get("architectures") or ()), ""),
         task=task,
         pipeline_task="negation" if finds_cues else None if task in WITHOUT_PIPELINE else task,
         auto_class=AUTO_CLASSES[task].__name__ if task else "AutoModel",
@@ -99,7 +97,6 @@ def write_card(
     repo_id: str | None = None,
     revision: str | None = None,
     overwrite: bool | None = False,
-    published: str | None = None,
     **metadata: Any,
 ) -> Path:
     """Write or update the card of a checkpoint folder. What people added to its metadata and at its end is kept.
@@ -110,8 +107,6 @@ def write_card(
         revision (*optional*): Commit on the Hub to load. Defaults to the commit in the existing card.
         overwrite (*optional*, defaults to False): If True, replace a card that this package did not write. If None,
             keep it, with a warning.
-        published (*optional*): Card of the same model on the Hub. Additions to this card are kept, too. Additions to
-            the card in the folder take precedence.
         **metadata: Further metadata, such as `license` and `language`.
 
     Returns:
@@ -127,9 +122,7 @@ def write_card(
     here = read_utf8(path) if path.is_file() else None
     if here is not None and BOUNDARY not in here:
         if overwrite is None:
-            logger.warning(
-                "%s was not written by hf-localattn and is kept; `--overwrite` of `card` replaces it.", path
-            )
+            logger.warning("%s was not written by hf-localattn and is kept; `card --overwrite` replaces it.", path)
             return path
         if not overwrite:
             raise ValueError(
@@ -137,11 +130,8 @@ def write_card(
                 f" its text, move it below this line: {BOUNDARY}"
             )
         here = None
-    own_part, own_metadata = "", dict[str, Any]()
-    for card in filter(None, (published, here)):  # the card in the folder takes precedence
-        if BOUNDARY in card or not has_text(card):
-            own_metadata |= _added(card, path, config, record)
-            own_part = card.partition(BOUNDARY)[2].strip("\n") or own_part
+    own_part = (here or "").partition(BOUNDARY)[2].strip("\n")
+    own_metadata = _added(here, path, config, record) if here is not None else {}
     if here is not None and repo_id is None:
         pinned = re.search(r'"([^"\s]+/[^"\s]+)", revision="([0-9a-f]{40})"', here.partition(BOUNDARY)[0])
         repo_id, revision = pinned.groups() if pinned else (None, revision)
@@ -152,11 +142,6 @@ def write_card(
     text = render_card(config, record, **where, metadata=own_metadata | given, code=code)
     atomic_write(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
     return path
-
-
-def has_text(card: str) -> bool:
-    """Return True for a card with text. Cards created on the website of the Hub have only metadata."""
-    return bool(REGEX_YAML_BLOCK.sub("", card).strip())
 
 
 def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: str) -> ModelCardData:
@@ -193,7 +178,7 @@ def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRec
     try:
         found = ModelCard(card, ignore_metadata_errors=True).data.to_dict()
     except Exception as error:  # YAML raises anything
-        raise ValueError(f"The metadata of {path}, or of the card on the Hub, cannot be read: {error}") from None
+        raise ValueError(f"The metadata of {path} cannot be read: {error}") from None
     ours = _metadata(config, record, "").to_dict()
     known = {*ours, *(("datasets", "metrics", "model-index") if record is not None else ())}  # of an earlier run, too
     added = {name: value for name, value in found.items() if name not in known and value is not None}
@@ -204,12 +189,8 @@ def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRec
     return added
 
 
-def _architecture(config: Mapping[str, Any]) -> str:
-    return next(iter(config.get("architectures") or ()), "")
-
-
 def _task(config: Mapping[str, Any]) -> str | None:
-    return task_of_class(_architecture(config))
+    return task_of_class(next(iter(config.get("architectures") or ()), ""))
 
 
 def _set_fields(config: Mapping[str, Any], family: Family) -> dict[str, Any]:

@@ -20,11 +20,9 @@ from huggingface_hub.errors import EntryNotFoundError
 from hf_localattn.claims import claimed
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import STAGING
-from hf_localattn.hub.checkpoint import warn_of_parser_folder
-from hf_localattn.hub.model_card import BOUNDARY, CARD, has_text, write_card
+from hf_localattn.hub.model_card import CARD, write_card
 from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
 from hf_localattn.names import read_config
-from hf_localattn.parsing import read_json, read_utf8
 from hf_localattn.registry import FAMILIES
 
 logger = logging.getLogger(__name__)
@@ -42,8 +40,7 @@ STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
 """Patterns of files that are deleted on the Hub unless uploaded again: old weights, which could be loaded, and
 Trainer's files about a machine."""
 
-CARD_MESSAGE = "Model card"
-"""Message of the commits that have only a card, which no card pins."""
+CARD_MESSAGE = "Model card"  # of the commits that have only a card, which no card pins
 
 
 def push_checkpoint(
@@ -59,7 +56,7 @@ def push_checkpoint(
     """Upload a checkpoint folder to the Hub, with a card that pins the uploaded commit.
 
     After a failure, repeat the call to upload the missing files. After a success, the same call changes nothing. What
-    you added to the card, in the folder or on the Hub, is kept, and so is a card that you wrote yourself.
+    you added to the card in the folder is kept, and so is a card that you wrote yourself or edited on the Hub.
 
     Args:
         checkpoint: Folder with a configuration and safetensors weights.
@@ -81,12 +78,9 @@ def push_checkpoint(
     """
     folder = Path(checkpoint)
     check_checkpoint(folder)
-    warn_of_parser_folder(parser_of(folder))
     api, names = HfApi(token=token), shared_files(folder)
-    remedy = (
-        "Weights, code and tokenizer in the folder are unchanged. Remove the cause, then upload the missing files:"
-        f" `hf-localattn push {shlex.join([str(folder), repo_id])}{' --private' if private else ''}`."
-    )
+    command = shlex.join(["hf-localattn", "push", str(folder), repo_id, *["--private"] * bool(private)])
+    remedy = f"The folder's files are unchanged. Remove the cause, then upload the missing ones: `{command}`."
     lock = claimed(folder) if os.access(folder, os.W_OK) else nullcontext()  # not while a training saves to it
     with lock, hub_upload_errors(f"upload {str(folder)!r} to {repo_id!r}", remedy):
         repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
@@ -104,16 +98,16 @@ def push_checkpoint(
             allow_patterns=names,
             delete_patterns=list(stale),
         )
+        commits = api.list_repo_commits(repo_id, revision=branch)
         if commit.oid == before.sha:  # no file has changed
-            commits = api.list_repo_commits(repo_id, revision=branch)
             pinned = next((one.commit_id for one in commits if one.title != CARD_MESSAGE), commit.oid)
             commit = dataclasses.replace(commit, oid=pinned)
         own_card, card = folder / CARD, published_text(api, repo_id, CARD, revision=before.sha)
-        is_custom = own_card.is_file() and BOUNDARY not in read_utf8(own_card)
-        if card is not None and has_text(card) and BOUNDARY not in card and not is_custom:
-            logger.warning("The card of %s was not written by hf-localattn and is kept.", repo_id)
+        last = next((one.commit_id for one in commits if one.title == CARD_MESSAGE), None)
+        if card is not None and (last is None or card != published_text(api, repo_id, CARD, revision=last)):
+            logger.warning("The card of %s was edited and is kept: to renew it, delete it there and push.", repo_id)
             return commit
-        write_card(folder, repo_id=repo_id, revision=commit.oid, published=card, overwrite=None, **metadata)
+        write_card(folder, repo_id=repo_id, revision=commit.oid, overwrite=None, **metadata)
         upload: dict[str, Any] = {"path_in_repo": CARD, "commit_message": CARD_MESSAGE, "revision": branch}
         api.upload_file(repo_id=repo_id, path_or_fileobj=own_card, **upload)
     return commit
@@ -122,15 +116,7 @@ def push_checkpoint(
 def upload_in_background(
     folder: Path, *, token: str | None = None, path_in_repo: str | None = None, **settings: Any
 ) -> Future[CommitInfo]:
-    """Start uploading a checkpoint folder as it is now. Later changes to the folder are not uploaded.
-
-    Args:
-        folder: Checkpoint folder.
-        token (*optional*): Access token for the Hub.
-        path_in_repo (*optional*): Folder in the repository for all files, with the training state. By default, only
-            what `push_checkpoint` uploads goes to the root of the repository.
-        **settings: Further arguments of `HfApi.upload_folder`, such as `repo_id`.
-    """
+    """Start uploading what `push_checkpoint` uploads, as it is now, or all files to a folder of the repository."""
     every = [path.name for path in folder.iterdir() if path.is_file() and path.name != "training_args.bin"]
     staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder.parent))
     for name in shared_files(folder) if path_in_repo is None else every:
@@ -153,9 +139,6 @@ def check_checkpoint(folder: Path) -> None:
     """Refuse a folder that must not be uploaded. Warn if code files differ from the package's.
 
     Uploading follows links, so a link could publish any file of this machine.
-
-    Raises:
-        ValueError: There are no safetensors weights, a file is a link, or a file names code that is not beside it.
     """
     names = sorted(path.name for path in folder.iterdir() if _matches(path.name, (CARD, *SHARED)))
     for name in names:
@@ -168,20 +151,10 @@ def check_checkpoint(folder: Path) -> None:
             if file.note:
                 raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")
         if others:
-            logger.warning(
-                "The code of %s differs from hf_localattn %s: %s. It runs when the model is loaded with"
-                " trust_remote_code=True. To restore the package's files, load and save the model.",
-                *(folder, code.compared_with, ", ".join(f"{file.name} ({file.verdict})" for file in others)),
-            )
+            differing = ", ".join(f"{file.name} ({file.verdict})" for file in others)
+            logger.warning("The code of %s differs from hf_localattn %s: %s.", folder, code.compared_with, differing)
     if not any(folder.glob("*.safetensors")):
         raise ValueError(f"{folder} has no .safetensors file.")
-
-
-def parser_of(folder: Path) -> str | None:
-    """Return the parser named in the tokenizer configuration of a checkpoint, or None."""
-    path = folder / "tokenizer_config.json"
-    parser = read_json(path).get("parser") if path.is_file() else None
-    return parser if isinstance(parser, str) else None
 
 
 def published_text(api: HfApi, repo_id: str, name: str, **where: Any) -> str | None:

@@ -63,12 +63,10 @@ class Verification:
 
     Attributes:
         files: Verdicts in the order of the names.
-        saved_by: Version of the package that saved the checkpoint, or None if it is not recorded.
         compared_with: Installed version of the package.
     """
 
     files: tuple[CodeFile, ...]
-    saved_by: str | None
     compared_with: str = VERSION
 
     @property
@@ -98,10 +96,6 @@ class Verification:
             lines.append(f"{file.verdict:<8} {file.name}" + (f": {note}" if note else ""))
         differs = f"Not equal: {len(self.others)} files or entries differ. " if self.others else ""
         lines.append(f"{differs}Equal to hf_localattn {self.compared_with}: {self.size}.")
-        if self.saved_by is None:
-            lines.append("The checkpoint does not say which version of hf_localattn saved it.")
-        elif self.saved_by != self.compared_with:
-            lines.append(f"The checkpoint was saved by version {_harmless(self.saved_by)}: install that to verify it.")
         return "\n".join(lines)
 
 
@@ -126,8 +120,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
         OSError: The checkpoint does not exist, or cannot be downloaded.
     """
     folder = _local(checkpoint)
-    config = read_config(folder)
-    get_family(config["model_type"])
+    get_family(read_config(folder)["model_type"])
     every = folder.rglob("*") if subfolders else folder.glob("*")
     paths = [path for path in every if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
     files: list[CodeFile] = []
@@ -159,9 +152,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
             add(path, EQUAL, lines=own.count(b"\n"))
         else:
             add(path, DIFFERS)
-    saved_by = config.get("hf_localattn_version")
-    files.sort(key=lambda file: file.name)
-    return Verification(tuple(files), None if saved_by is None else str(saved_by))
+    return Verification(tuple(sorted(files, key=lambda file: file.name)))
 
 
 def _local(checkpoint: str | os.PathLike[str]) -> Path:

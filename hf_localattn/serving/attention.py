@@ -10,21 +10,16 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
-from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
 
 MOST_TOKENS = 128  # of a map; a larger one would be slow to transfer and to show
 EXCERPT = 200  # number of characters around an answer for which attention is shown
-TOKENS, GATES = "token weights", "gates by layer"
 MAPS = {"local attention": LOCAL, "self-attention": SELF}
 
 
 def attention_kinds(config: PreTrainedConfig) -> list[str]:
     """Return the names of the kinds of attention that a model has, the usual one first."""
-    maps = [name for name, kind in MAPS.items() if kind == SELF or local_map_of(config) is not None]
-    if weighs_tokens(config):
-        return [TOKENS, *maps]
-    maps.sort(key=lambda name: MAPS[name] != usual_kind(config))
-    return maps + [GATES] * (gates_of(config) is not None)
+    names = [name for name, kind in MAPS.items() if kind == SELF or local_map_of(config) is not None]
+    return sorted(names, key=lambda name: MAPS[name] != usual_kind(config))
 
 
 def attended_texts(texts: Sequence[str], found: Mapping[str, Any]) -> tuple[str, ...]:
@@ -47,28 +42,19 @@ def attended_texts(texts: Sequence[str], found: Mapping[str, Any]) -> tuple[str,
 
 
 def attention_html(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], kind: str) -> str:
-    """Return HTML with a kind of attention (`attention_kinds`) on a text or a pair of texts.
+    """Return HTML with a map of a kind of attention (`attention_kinds`) on a text or a pair of texts.
 
     Raises:
         ValueError: The text is too long, or has no query for the attention.
     """
-    text = (texts[0], texts[1]) if len(texts) > 1 else texts[0]
-    if kind == TOKENS:
-        return _framed(render_page(kind, texts=[("", token_weights(model, tokenizer, [text])[0])]), 12)
-    if kind == GATES:
-        return _framed(render_page(kind, gates={"mean gate": gate_values(model, tokenizer, [text])}), 12)
     found = attention_map(model, tokenizer, *texts, kind=MAPS[kind])
     if len(found.tokens) > MOST_TOKENS:
         raise ValueError(
             f"The text has {len(found.tokens)} tokens; the page shows attention for at most {MOST_TOKENS}. For longer"
             " texts use `hf-localattn inspect`."
         )
-    return _framed(render_page(kind, maps=[(found.title, found)]), 30)
-
-
-def _framed(page: str, height: int) -> str:
-    """Return an inline frame of this height (em) with an HTML page. A frame keeps the styles of both pages apart."""
-    return (
+    page = render_page(kind, maps=[(found.title, found)])
+    return (  # a frame keeps the styles of both pages apart
         f'<iframe title="attention" sandbox srcdoc="{html.escape(page)}"'
-        f' style="width:100%;height:{height}em;border:1px solid #ccc;resize:vertical;background:#fff"></iframe>'
+        ' style="width:100%;height:30em;border:1px solid #ccc;resize:vertical;background:#fff"></iframe>'
     )

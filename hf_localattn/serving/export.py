@@ -8,8 +8,6 @@ import json
 import logging
 import math
 import os
-import runpy
-import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,7 +18,6 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging as transformers_logging
 
 from hf_localattn.assignments import parse_tokenizer_settings
 from hf_localattn.errors import loading
@@ -36,8 +33,7 @@ from hf_localattn.resources import reading_comprehension
 
 logger = logging.getLogger(__name__)
 
-WEIGHTS = "int8-weights"
-QUANTIZATIONS = ("int8", WEIGHTS)
+QUANTIZATIONS = ("int8", "int8-weights")
 BLOCK = 64  # number of weights that share a scale
 QUESTIONS, CHOICES = "question-answering", "multiple-choice"
 ARGUMENTS = {QUESTIONS: "QUESTION CONTEXT", CHOICES: "PROMPT CHOICE CHOICE"}  # of `infer.py`, for several texts
@@ -52,7 +48,6 @@ def export_checkpoint(
     output_dir: str | os.PathLike[str],
     *,
     quantize: str | None = None,
-    check_file: str | Path | None = None,
     settings: Sequence[str] = (),
 ) -> Path:
     """Write a folder with the ONNX graph of a checkpoint, its tokenizer, and `infer.py`, which needs no torch model.
@@ -65,9 +60,7 @@ def export_checkpoint(
         output_dir: Folder to write. It must be empty or not exist.
         quantize (*optional*): "int8" for products of 8-bit integers, with a scale for each output feature of a weight.
             "int8-weights" for 8-bit weights, of which each `BLOCK` has a scale, in products of 32-bit floats. Defaults
-            to 32-bit floats.
-        check_file (*optional*): Text file with the input of a decision in each line, several texts of one separated by
-            tabs. A log message says how many decisions the quantization changes. Defaults to sample texts.
+            to 32-bit floats. A log message says how many decisions on sample texts it changes.
         settings (*optional*): `setting=value` strings for the tokenizer.
 
     Returns:
@@ -77,31 +70,30 @@ def export_checkpoint(
         FileExistsError: The output folder is not empty.
         FileNotFoundError: There is no checkpoint.
         ImportError: onnx, onnxscript or onnxruntime is not installed.
-        ValueError: `quantize` is unknown, `check_file` has no such lines or no use, the output folder is a file, the
-            model cannot be exported, or the graph's outputs differ.
+        ValueError: `quantize` is unknown, the output folder is a file, the model cannot be exported, or the graph's
+            outputs differ.
     """
     if quantize is not None and quantize not in QUANTIZATIONS:
         raise ValueError(f"`quantize` is {quantize!r}; choose one of {', '.join(map(repr, QUANTIZATIONS))}.")
-    if check_file is not None and quantize is None:
-        raise ValueError("`check_file` is for quantized graphs: give `quantize`, too.")
     require("onnx", "An ONNX graph")
     model, tokenizer, family = _load(checkpoint, settings)
-    rows = check_rows(check_file, task_of_class(type(model).__name__), tokenizer.mask_token) if quantize else []
     with new_folder(output_dir) as folder, tempfile.TemporaryDirectory() as scratch:
         _write_program(model, tokenizer, family, folder)
-        whole = folder if quantize is None else shutil.copytree(folder, Path(scratch, "whole"))
-        _write_graph(model, family, whole / GRAPH)
-        if not (difference := _largest_difference(model, family, whole / GRAPH)) <= TOLERANCE:  # NaN, too
+        path = Path(folder if quantize is None else scratch, GRAPH)
+        _write_graph(model, family, path)
+        whole = _open(path, model)
+        if not (difference := _largest_difference(model, family, whole)) <= TOLERANCE:  # NaN, too
             raise ValueError(
                 f"The outputs of the graph differ from the model's by {difference:.2g} of the largest output. Set"
                 " `attn_implementation='eager'` in config.json, or use another backbone."
             )
         if quantize is not None:
-            quantize_graph(whole / GRAPH, folder / GRAPH, quantize)
-            difference = _largest_difference(model, family, folder / GRAPH)
+            quantize_graph(path, folder / GRAPH, quantize)
+            small, task = _open(folder / GRAPH, model), task_of_class(type(model).__name__)
+            difference = _largest_difference(model, family, small)
             logger.warning("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
-            if expected := decisions(whole, rows):
-                pairs = zip(expected, decisions(folder, rows), strict=True)
+            if expected := decisions(whole, task, tokenizer):
+                pairs = zip(expected, decisions(small, task, tokenizer), strict=True)
                 share = sum(one != other for one, other in pairs) / len(expected)
                 logger.warning("`%s` changes %.1f%% of %d decisions.", quantize, 100 * share, len(expected))
     return Path(output_dir)
@@ -181,7 +173,7 @@ def quantize_graph(whole: Path, path: Path, quantize: str) -> None:
 
         # Seven bits: processors without VNNI add products of full 8-bit integers in 16 bits, which overflow.
         settings = {"weight_type": QuantType.QInt8, "per_channel": True, "reduce_range": True}
-        if quantize != WEIGHTS:
+        if quantize == "int8":
             quantize_dynamic(whole, path, **settings)
             return
         quantizer = MatMulNBitsQuantizer(onnx.load(whole), bits=8, block_size=BLOCK, is_symmetric=True)
@@ -208,12 +200,15 @@ def _quiet_libraries() -> Iterator[None]:
         logging.disable(level)
 
 
-@torch.no_grad()
-def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> float:
-    """Return the largest difference between a graph and its model at real tokens, as a share of the largest output."""
+def _open(path: Path, model: PreTrainedModel) -> OnnxModel:
     import onnxruntime
 
-    graph = OnnxModel(onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]), model.config)
+    return OnnxModel(onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]), model.config)
+
+
+@torch.no_grad()
+def _largest_difference(model: PreTrainedModel, family: Family, graph: OnnxModel) -> float:
+    """Return the largest difference between a graph and its model at real tokens, as a share of the largest output."""
     differences = []
     for (batch, length), left in itertools.product(CHECKS, (False, True)):
         inputs = _inputs(model, family, batch, length, left=left)
@@ -230,16 +225,8 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
     return float(torch.stack(differences).max())  # NaN if one is
 
 
-def check_rows(path: str | Path | None, task: str | None, mask: str | None = None) -> list[tuple[str, ...]]:
-    """Return the texts of each decision of a task: those of a file, which are checked, or sample texts."""
-    if path is not None:
-        rows = [tuple(line.split("\t")) for line in read_utf8(path).splitlines() if line.strip()]
-        numbers = {QUESTIONS: range(2, 3), CHOICES: range(3, 1000)}.get(task or "", range(1, 3))
-        for number, row in enumerate(rows or [()], 1):
-            if len(row) not in numbers:
-                needed = ARGUMENTS.get(task or "", "TEXT, or a pair of texts")
-                raise ValueError(f"{path}: row {number} has {len(row)} texts; write {needed}, with tabs between them.")
-        return rows
+def sample_rows(task: str | None) -> list[tuple[str, ...]]:
+    """Return sample texts, one or several for each decision of a task."""
     if task == QUESTIONS:
         groups = json.loads(reading_comprehension()["validation"].read_text(encoding="utf-8"))["data"]
         passages = [passage for group in groups for passage in group["paragraphs"]]
@@ -248,26 +235,19 @@ def check_rows(path: str | Path | None, task: str | None, mask: str | None = Non
     sentences = [" ".join(line.split("\t")[3] for line in each.splitlines()) for each in columns]
     if task == CHOICES:
         return list(zip(sentences, sentences[1:], sentences[2:], strict=False))
-    return [(sentence if task != "fill-mask" else f"{mask} {sentence.partition(' ')[2]}",) for sentence in sentences]
+    return [(sentence,) for sentence in sentences]
 
 
-def decisions(folder: Path, rows: Sequence[tuple[str, ...]]) -> list[Any]:
-    """Return what `infer.py` in an exported folder decides: labels, tokens, choices, or starts and ends of answers."""
-    verbosity, found = transformers_logging.get_verbosity(), []
-    program = runpy.run_path(str(folder / PROGRAM))["Model"](folder)
-    transformers_logging.set_verbosity(verbosity)  # which the program has changed
-    for answer in (program(*row) for row in rows):
-        match program.settings["task"]:
-            case "question-answering":
-                found += [answer["start"], answer["end"]]
-            case "token-classification":
-                found += [label for _, label in answer]
-            case "fill-mask":
-                found += [best[0] for best, *_ in answer]
-            case "text-classification" if program.settings["problem_type"] == "multi_label_classification":
-                found += [score > 0.5 for score in answer.values()]
-            case "text-classification" | "multiple-choice" if len(answer) > 1:  # one is the number of a regression
-                found.append(max(answer, key=answer.get))
+def decisions(graph: OnnxModel, task: str | None, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Return what a graph decides on sample texts: labels, tokens, choices, or starts and ends of answers."""
+    labels_are_independent, found = graph.config.problem_type == "multi_label_classification", []
+    for row in sample_rows(task):
+        columns = [[row[0]] * 2, [*row[1:]]] if task == CHOICES else [[text] for text in row]
+        inputs = tokenizer(*columns, truncation=True, padding=True, return_tensors="pt")
+        batch = {name: value[None] for name, value in inputs.items()} if task == CHOICES else inputs
+        for name, value in graph.run(batch).items():
+            if name.endswith("logits") and value.shape[-1] > 1:  # one is the number of a regression
+                found += (value > 0 if labels_are_independent else value.argmax(-1)).flatten().tolist()
     return found
 
 

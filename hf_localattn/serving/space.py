@@ -16,8 +16,9 @@ from huggingface_hub import CommitOperationAdd, HfApi, SpaceCard, SpaceCardData
 from transformers import AutoConfig
 
 from hf_localattn.errors import hub_upload_errors, loading
-from hf_localattn.hub.push import parser_of, published_text
+from hf_localattn.hub.push import published_text
 from hf_localattn.names import read_config
+from hf_localattn.parsing import read_json
 from hf_localattn.registry import family_of
 from hf_localattn.serving import page
 from hf_localattn.serving.demo import example_text, page_task
@@ -107,7 +108,7 @@ def space_files(
     family = family_of(config)
     packages = [f"{name}=={version(name).partition('+')[0]}" for name in ("torch", "transformers")]
     if family is not None and family.needs_parse(config):
-        packages += _parser_packages(parser_of(folder))
+        packages += _parser_packages(str(read_json(folder / "tokenizer_config.json").get("parser")))
     title = repo_id.rpartition("/")[2]
     data = SpaceCardData(
         title=title,
@@ -135,10 +136,10 @@ def program(task: str, **settings: object) -> str:
     return f"{MARK}\n{text}"
 
 
-def _parser_packages(parser: str | None) -> list[str]:
+def _parser_packages(parser: str) -> list[str]:
     """Return requirements for spaCy and an installed pipeline of spaCy."""
     try:
-        number = version(parser or "")
+        number = version(parser)
     except (PackageNotFoundError, ValueError):
         raise ValueError(
             f"The tokenizer of the checkpoint names the parser {parser!r}, which is not an installed spaCy pipeline. A"

@@ -18,18 +18,7 @@ SCOPES = {"negation": "negation_scope", "speculation": "speculation_scope"}
 
 
 class NegationComponent:
-    """Component that marks the tokens, spans and entities in the scope of a negation.
-
-    It sets these extensions:
-
-    * `doc._.negations`: a list of dicts, one for each cue, with the token indices `cue` and `scope`, and `kind`,
-      `type`, `score` and `scope_score` as in the pipeline "negation".
-    * `token._.negation_scope` and `token._.speculation_scope`: True in the scope of such a cue.
-    * `span._.negated`: True if at least half of the tokens of a span are in the scope of negation cues outside it.
-    * `ent._.negex`, or the extension `ent_attribute`: the same, set for each entity that the document has when the
-      component runs. Add the component after those that set entities.
-
-    Sentences are those of the document. Without sentence boundaries, the text is split by rules.
+    """Component that sets the extensions listed in docs/negation.md, in sentences of the document or split by rules.
 
     Args:
         model: Hub id or folder of a checkpoint trained with `run_ner.py --task negation --detect_cues`.

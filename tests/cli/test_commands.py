@@ -1,15 +1,27 @@
-"""The `hf-localattn` command as a user meets it."""
+"""The `hf-localattn` command as a user meets it; Ctrl-C ends it and the scripts with one line."""
 
 import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers.trainer_callback import DefaultFlowCallback
 
+import hf_localattn.cli
+import hf_localattn.studies.command
 from hf_localattn import CoolForConditionalGeneration, __version__
 from hf_localattn.cli import main
 from hf_localattn.errors import exit_on_user_error, loading
+from hf_localattn.names import SAMPLES, SCRIPTS
 from hf_localattn.registry import FAMILIES
-from tests.script_helpers import assert_only_one_line
+from hf_localattn_command import main as interruptible_main
+from tests.script_helpers import ROOT, assert_only_one_line, load_main
 
 
 def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
@@ -50,20 +62,15 @@ def test_help_after_a_script_is_that_of_the_script(capsys):
     ("words", "message"),
     [
         ("", "command"),
-        ("inti", "'init'"),
         ("init cool", "'BACKBONE'. -- See `hf-localattn init --help`"),
-        ("init cool tiny out more", "extra"),
         ("init cool tiny out --confg a=1", "--confg"),
-        ("init cool tiny out --config", "argument"),
         ("init cool tiny out --seed few", "'--seed'"),
         ("init coool tiny out", "'coool'"),
         ("init cool tiny out --config outlook_kernel=3", "'outlook_kernel_size'"),
         ("init cool tiny out --config mode=up", "mode"),
         ("init cool tiny-bart out --config mode=l2g", "mode"),
         ("init cool ./nowhere out", "config.json"),
-        ("inspect M T --kind all", "'all'"),
         ("train squad", "glue, ner, qa, qg, swag"),
-        ("train qa --familly cool --output_dir out", "--family"),
     ],
 )
 def test_an_invalid_command_is_one_line_and_exit_code_2(words, message, tmp_path, monkeypatch, capsys):
@@ -109,3 +116,80 @@ def test_what_cannot_be_loaded_is_named():
         loading("backbone", "nobody/nothing"),
     ):
         raise OSError("gone")
+
+
+RESUMABLE = "Interrupted; run the same command again to resume.\n"
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["init", "cool", "tiny", "x"], RESUMABLE),
+        (["push", "x", "somebody/x"], RESUMABLE),
+        (["train", "qa"], RESUMABLE),
+        (["inspect", "x", "text"], "Interrupted.\n"),
+        ([], "Interrupted.\n"),
+    ],
+)
+def test_an_interrupted_command(words, line, monkeypatch, capsys):
+    monkeypatch.setattr(hf_localattn.cli, "main", interrupt)
+    with pytest.raises(SystemExit, match=r"^130$"):
+        interruptible_main(words)
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize("script", [f"run_{name}.py" for name in SCRIPTS])
+def test_an_interrupted_script(script, monkeypatch, capsys):
+    monkeypatch.setattr(hf_localattn.studies.command, "run_script", interrupt)
+    with pytest.raises(SystemExit, match=r"^130$"):
+        runpy.run_path(str(ROOT / script), run_name="__main__")
+    assert capsys.readouterr().err == RESUMABLE
+
+
+SWALLOWED = """
+import os, signal, time
+from hf_localattn_command import end_on_interrupt
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+with end_on_interrupt():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        pass  # as a library does while it is imported
+"""
+
+
+def test_no_library_can_swallow_an_interrupt():
+    done = subprocess.run([sys.executable, "-c", SWALLOWED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, RESUMABLE)
+
+
+def test_interrupted_training_saves_a_checkpoint_and_goes_on_from_it(tmp_path, monkeypatch):
+    """The resumed run ends with the weights of one that was never interrupted."""
+
+    def press(self, args, state, control, **kwargs):
+        if state.global_step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run, rows = load_main("run_glue"), str(SAMPLES / "reviews.csv")
+    given = ["--family", "sam", "--backbone", "tiny", "--train_file", rows, "--do_train", "--max_steps", "6"]
+    given += ["--save_steps", "5", "--save_total_limit", "9", "--per_device_train_batch_size", "4"]
+    run([*given, "--output_dir", str(tmp_path / "whole")])
+    given += ["--output_dir", str(tmp_path / "cut")]
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a worker of pytest
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(DefaultFlowCallback, "on_step_begin", press)
+            with pytest.raises(KeyboardInterrupt):
+                run(given)
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert [path.name for path in (tmp_path / "cut").glob("checkpoint-*")] == ["checkpoint-3"]
+    run(given)
+    whole, cut = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
+    assert all(torch.equal(cut[name], value) for name, value in whole.items())
+    assert not list(tmp_path.glob("*/checkpoint-*/optimizer*"))

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import optuna
-import torch
 
 import hf_localattn.studies.command
 import hf_localattn.tasks
@@ -37,23 +36,17 @@ def run(words: list[str], out: str, fault: dict) -> int | None:
     return 0
 
 
-def arm(
-    out: str, before: str | None = None, tear: str | None = None, count: int = 1, limit: int | None = None
-) -> None:
+def arm(out: str, before: str | None = None, count: int = 1, limit: int | None = None) -> None:
     """Let something happen to this process.
 
     Args:
         out: the output folder, with a separator at its end.
         before: an operation on a file of the output folder, such as "os.rename checkpoint-2/config.json": the process
             kills itself before the `count`-th one that this pattern matches.
-        tear: a file of `torch.save`: the process kills itself when half of the `count`-th one is written.
-        count: number of the operation or file, from 1.
+        count: number of the operation, from 1.
         limit: no file may become longer than so many bytes.
     """
     matches = itertools.count(1)
-
-    def is_it(pattern: str, text: str) -> bool:
-        return re.search(pattern, text) is not None and next(matches) == count
 
     def watch(event: str, arguments: tuple) -> None:
         if event not in EVENTS or (event == "open" and not (arguments[2] or 0) & WRITES):
@@ -63,18 +56,11 @@ def arm(
             return
         inside = arguments[-1] if event in ("os.remove", "os.rmdir") else -1  # a folder that `shutil.rmtree` is in
         path = os.path.join(os.readlink(f"/proc/self/fd/{inside}") if inside > 0 else os.getcwd(), os.fsdecode(path))
-        if path.startswith(out) and is_it(before, f"{event} {path.removeprefix(out)}"):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def torn(content: object, path: str, *args: object, **kwargs: object) -> None:
-        save(content, path, *args, **kwargs)
-        if is_it(tear, str(path)):
-            os.truncate(path, os.path.getsize(path) // 2)
+        found = path.startswith(out) and re.search(before, f"{event} {path.removeprefix(out)}")
+        if found and next(matches) == count:
             os.kill(os.getpid(), signal.SIGKILL)
 
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     if before is not None:
         sys.addaudithook(watch)
-    if tear is not None:
-        save, torch.save = torch.save, torn

@@ -37,7 +37,7 @@ COMMANDS = {
 SPACE = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "outlook_dropout": [0.0, 0.1]}
 
 KILLS = {
-    "qa": [{"tear": "checkpoint-4/optimizer.pt"}, {"before": "os.rename eval_results.json"}],
+    "qa": [{"before": "open checkpoint-4/trainer_state.json"}, {"before": "os.rename eval_results.json"}],
     "folds": [{"before": "os.rename run.json"}, {"before": "os.rename folds.json", "count": 2}],
     "search": [{"before": "os.rename search.json", "count": 2}],
     "init": [{"before": "os.rename tokenizer.json"}],

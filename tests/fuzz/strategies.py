@@ -53,24 +53,8 @@ def outcome(call, *places):
     return result
 
 
-TEXTS = (
-    "",
-    " ",
-    "\0",
-    "\n",
-    "[CUE]",
-    "nan",
-    "1e-5",
-    "true",
-    "null",
-    "-1",
-    "0",
-    "../..",
-    "\u2028",
-    "😀",
-    "x" * 300,
-    "\ud800",
-)
+WORDS_OF_FORMATS = "[CUE] nan 1e-5 true null -1 0 ../.."
+TEXTS = ("", " ", "\0", "\n", *WORDS_OF_FORMATS.split(), "\u2028", "😀", "x" * 300, "\ud800")
 
 BIG = [10**6, 2**31, 2**63, -(2**63) - 1, 10**18, 10**400, -(10**400)]
 ODD_FLOATS = [float("nan"), float("inf"), -float("inf"), -0.0, 1e308, 5e-324, 1e-9]
@@ -113,7 +97,7 @@ ODD = ("", " ", "\x85", "\xa0", "a\u2028b", "-", "'", '"', "#", "[CUE]", "-DOCST
 JSON = ("[]", "[1]", '["a", "b"]', "[[1]]", "{}", '{"a": 1}', "[" * 300 + "]" * 300, '"\\ud800"', "NaN", '"x"', "true")
 MARKS = ("\t", "\n", "\n\n", ",", ":", "]", "}", "&", "<", "<a>", "</a>", "&x;", "<!--", "]]>", "[" * 3000)
 DEEP = ("<a>" * 900 + "</a>" * 900, '{"a":' * 99 + "1" + "}" * 99, "<!DOCTYPE a [<!ENTITY x 'y'>]>", "\0", "\ufeff")
-PARTS = (NUMBERS, WORDS, ODD, JSON, (*MARKS, *DEEP))
+parts = often(*map(st.sampled_from, (NUMBERS, WORDS, ODD, JSON, (*MARKS, *DEEP))))
 """Texts to stand in a file of any format, by what they are."""
 
 BYTES = (b"\xff", b"\xed\xa0\x80", b"\r", b"\xe2\x80\xa8", b"<?xml version='1.0' encoding='utf-16'?>")
@@ -132,14 +116,9 @@ def changed(draw, *valid):
         # most tokens are separators: choose a value, as often as not
         values = [place for place, token in enumerate(tokens) if len(token) > 1 or token.isalnum()] or [0]
         place = draw(st.sampled_from(values) if draw(st.booleans()) else st.integers(0, len(tokens) - 1))
-        what = draw(st.sampled_from(["part", "part", "part", "own", "none", "twice"]))
-        if what == "part":
-            new = draw(st.sampled_from(draw(st.sampled_from(PARTS))))
-            quoted = tokens[place].startswith('"') and draw(st.booleans())
-            tokens[place] = json.dumps(new, ensure_ascii=draw(st.booleans())) if quoted else new
-        else:
-            own = draw(st.sampled_from(tokens))
-            tokens[place] = {"own": own, "none": "", "twice": tokens[place] * 2}[what]
+        new = draw(often(parts, parts, parts, st.sampled_from(["", *tokens])))
+        quoted = tokens[place].startswith('"') and draw(st.booleans())
+        tokens[place] = json.dumps(new, ensure_ascii=draw(st.booleans())) if quoted else new
     content = "".join(tokens).encode("utf-8", "surrogatepass")
     return content if draw(st.integers(0, 4)) else _damaged(draw, content)
 

@@ -10,7 +10,7 @@ from hf_localattn.assignments import parse_config_fields
 from hf_localattn.models.configuration_local_attention import field_types, range_of
 from hf_localattn.registry import FAMILIES
 from reproduction.plan import parse_argument
-from tests.fuzz.strategies import TEXTS, anything, check, json_values, outcome, sizes
+from tests.fuzz.strategies import TEXTS, anything, check, outcome, sizes
 from tests.models.tiny import TINY_FIELDS, tiny_config
 
 OWN = {name: {**field_types(family.config)} for name, family in FAMILIES.items()}
@@ -18,37 +18,25 @@ SMALL = st.integers(0, 8) | st.booleans() | st.none() | st.floats(0, 1) | st.lis
 WORDS = sorted(
     {word for own in OWN.values() for kind in own.values() for word in getattr(kind, "__args__", ())}, key=str
 )
-of_family = st.sampled_from([(name, field) for name, own in OWN.items() for field in own])
 
 
 @sizes
-def test_one_field_with_any_value(examples):
-    def holds(given):
-        (name, field), value = given
-        config = outcome(lambda: tiny_config(name, **{field: value}), *(f"`{one}" for one in OWN[name]))
-        if config is not None and field != "hf_localattn_version":
-            assert range_of(OWN[name][field]).holds(value)
-
-    check(holds, st.tuples(of_family, SMALL | anything), examples)
-
-
-@sizes
-def test_some_fields_from_files(examples):
+def test_some_fields(examples):
     def holds(given):
         name, fields = given
-        content = json.loads(json.dumps({**tiny_config(name).to_dict(), **TINY_FIELDS[name], **fields}))
+        content = {**tiny_config(name).to_dict(), **TINY_FIELDS[name], **fields}
         named = [f"`{one}" for one in (*OWN[name], "backbone_config")]
         config = outcome(lambda: FAMILIES[name].config.from_dict(content), *named)
         if config is None:
             return
         assert all(range_of(OWN[name][field]).holds(content[field]) for field in fields)
         text = config.to_json_string(use_diff=False)
-        assert type(config).from_dict(json.loads(text)).to_json_string(use_diff=False) == text
+        assert type(config).from_dict(config.to_dict()).to_json_string(use_diff=False) == text
         if max(value for value in vars(config).values() if type(value) is int) <= 600:  # many layers take time
             with torch.device("meta"):
                 outcome(lambda: FAMILIES[name].heads["token-classification"](config), "`", "backbone", "attention")
 
-    values = SMALL | st.sampled_from([word for word in WORDS if isinstance(word, str)]) | json_values
+    values = SMALL | st.sampled_from([word for word in WORDS if isinstance(word, str)]) | anything
     fields = {name: st.dictionaries(st.sampled_from(sorted(OWN[name])), values, max_size=3) for name in OWN}
     check(holds, st.sampled_from(sorted(OWN)).flatmap(lambda name: st.tuples(st.just(name), fields[name])), examples)
 

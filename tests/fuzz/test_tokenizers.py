@@ -61,11 +61,6 @@ def check_rows(encoded, own_inputs):
             assert all(least <= value <= most.get(name, len(ids) - 1) for value in own)
 
 
-def heads_of(words):
-    own = st.integers(0, max(len(words) - 1, 0))
-    return or_wrong(st.lists(own, min_size=len(words), max_size=len(words)))
-
-
 @st.composite
 def calls(draw, tokenizer_class):
     """The arguments of a call: a text, a pair or a batch of them, split into words or not, now and then anything."""
@@ -76,7 +71,8 @@ def calls(draw, tokenizer_class):
     both = [[draw(listed if split else texts) for _ in range(number)] for _ in range(1 + paired)]
     if split and tokenizer_class is SlaBertTokenizer and draw(st.booleans()):
         for name, side in zip(("heads", "heads_pair"), both, strict=False):
-            heads = [draw(heads_of(own)) for own in side]
+            numbers = [(st.integers(0, max(len(own) - 1, 0)), len(own)) for own in side]
+            heads = [draw(or_wrong(st.lists(own, min_size=size, max_size=size))) for own, size in numbers]
             given[name] = heads if batched else heads[0]
     sides = [side if batched else side[0] for side in both] + [None] * (not paired)
     return *(draw(often(*[st.just(side)] * 14, anything)) for side in sides), given

@@ -1,4 +1,4 @@
-"""`--push_to_hub` of the scripts: checkpoints during training, and at the end the model with a card of the run."""
+"""`--push_to_hub` of the scripts, and the programs of the README: what a training brings to the Hub."""
 
 import json
 import re
@@ -8,7 +8,8 @@ from huggingface_hub import ModelCard
 
 from hf_localattn import CoolForSequenceClassification
 from hf_localattn.hub import TrainingRecord
-from hf_localattn.resources import reading_comprehension
+from hf_localattn.resources import reading_comprehension, tiny_backbone
+from tests.programs import programs, run_program
 from tests.script_helpers import load_main
 
 NAME = "somebody/trained"
@@ -98,3 +99,25 @@ def test_a_hub_that_refuses_is_told_before_training(hub, tmp_path, capsys, troub
     assert last.startswith("error: ")
     assert word in last
     assert not list((tmp_path / "out").glob("*.safetensors"))
+
+
+REPLACED = {
+    '"roberta-base"': repr(str(tiny_backbone())),
+    '"cornell-movie-review-data/rotten_tomatoes"': '"json", data_files="rows.json"',
+    "learning_rate=1e-3": 'learning_rate=1e-3, report_to="none", use_cpu=True',
+}
+
+
+def test_what_the_readme_trains_arrives_on_the_hub_and_answers(hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": "A warm and funny film.", "label": 1}, {"text": "Dull from start to end.", "label": 0}]
+    (tmp_path / "rows.json").write_text(json.dumps(rows * 4))
+    namespace = {}
+    (train, _), (use, _) = programs("README.md")
+    for name, other in REPLACED.items():
+        assert name in train
+        train = train.replace(name, other)
+    run_program(train, "", "README.md", namespace)
+    assert {"model.safetensors", "modeling_sam_roberta.py", "tokenizer.json"} <= {*hub.files("somebody/my-classifier")}
+    run_program(use, "", "README.md", namespace)
+    assert namespace["classify"]("Dull.")[0]["label"] in ("bad", "good")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import shutil
 
 import pytest
@@ -44,23 +43,12 @@ def test_what_is_saved_is_equal(family, made, tmp_path, capsys):
     assert found.is_equal
     code = {path.name: path.read_text().count("\n") for path in made[family].glob("*.py")}
     assert {file.name: file.lines for file in found.files} == code
-    assert found.saved_by == found.compared_with == __version__
+    assert found.compared_with == __version__
     AutoModel.from_pretrained(made[family]).save_pretrained(tmp_path / "again")
     assert main(["verify", "--list", str(tmp_path / "again")]) == 0
     told = capsys.readouterr().out
     assert all(f"{path.name}: {code[path.name]} lines" in told for path in (tmp_path / "again").glob("*.py"))
     assert f"Equal to hf_localattn {__version__}: " in told
-
-
-def test_every_flipped_byte_is_found(folder):
-    rng = random.Random(0)
-    for path in sorted(folder.glob("*.py")):
-        content = path.read_bytes()
-        for _ in range(5):
-            place, bits = rng.randrange(len(content)), rng.randint(1, 255)
-            path.write_bytes(content[:place] + bytes([content[place] ^ bits]) + content[place + 1 :])
-            assert verdicts(folder) == {path.name: "differs"}
-        path.write_bytes(content)
 
 
 def test_all_files_that_are_not_equal_are_told(folder, capsys):
@@ -144,14 +132,10 @@ def test_links_of_the_hub_s_cache_are_files(folder, tmp_path):
     assert verdicts(snapshot) == {"chat_template.jinja": "extra"}
 
 
-@pytest.mark.parametrize(("version", "words"), [("9.9.9", "version 9.9.9"), (None, "does not say")])
-def test_the_version_that_is_named_is_told_and_saved_anew(version, words, folder, tmp_path, capsys):
-    write(folder / "config.json", {"hf_localattn_version": version})
-    write(
-        folder / "model.safetensors.index.json", {"weight_map": {"weight": "model-1.safetensors"}}
-    )  # as it should be
-    assert main(["verify", str(folder)]) == 0
-    assert words in capsys.readouterr().out
+def test_another_version_is_no_code_and_is_saved_anew(folder, tmp_path):
+    write(folder / "config.json", {"hf_localattn_version": "9.9.9"})
+    write(folder / "model.safetensors.index.json", {"weight_map": {"weight": "model-1.safetensors"}})
+    assert verify_checkpoint(folder).is_equal
     AutoModel.from_pretrained(folder).save_pretrained(tmp_path / "again")
     assert json.loads((tmp_path / "again" / "config.json").read_text())["hf_localattn_version"] == __version__
 

@@ -1,10 +1,9 @@
-"""Metrics of labeled words. Expected numbers are counted by hand; conlleval and CGED's tool count the same."""
+"""Metrics of words by hand, as conlleval and CGED's tool count, and of *SEM 2012, as its program prints them."""
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
 
 from hf_localattn.metrics import load_metric
+from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, MEASURES, STARSEM_SCORES
 from hf_localattn.metrics.word_scores import (
     detection_scores,
     diagnosis_scores,
@@ -47,14 +46,28 @@ def test_all_schemes_have_the_same_entities(labels):
     assert compute("entities", ["B-x M-x M-x E-x"], ["B-x I-x I-x E-x"])["overall_f1"] == 1
 
 
+# one S too many, both elsewhere: the type is found, once; R is right; M is right, S is too long; another type
+FOUND = ["B-S I-S B-S I-S O O B-R", "O O", "B-M O B-S I-S", "B-M I-M"]
+TRUE = ["O O O O B-S I-S B-R", "O O", "B-M O B-S O", "B-W I-W"]
+
+
 def test_the_three_levels_of_diagnosis():
     """The example of the shared task's tool, with the scores that the tool prints for it."""
-    # one S too many, both elsewhere: the type is found, once; R is right; M is right, S is too long; another type
-    found = ["B-S I-S B-S I-S O O B-R", "O O", "B-M O B-S I-S", "B-M I-M"]
-    scores = compute("error_diagnosis", found, ["O O O O B-S I-S B-R", "O O", "B-M O B-S O", "B-W I-W"])
+    scores = compute("error_diagnosis", FOUND, TRUE)
     assert prf(scores, "detection_") == [1, 1, 1]
     assert prf(scores, "identification_") == pytest.approx([4 / 5, 4 / 5, 4 / 5])
     assert prf(scores, "position_") == pytest.approx([2 / 6, 2 / 5, 4 / 11])
+    assert prf(compute("entities", FOUND, TRUE), "overall_") == pytest.approx([2 / 6, 2 / 5, 4 / 11])
+    scores = compute("error_diagnosis", ["B-S", "O", "O B-R", "O"], ["O", "O", "B-S O", "B-R"])
+    assert [*prf(scores, "detection_"), scores["false_positive_rate"]] == [1 / 2, 1 / 2, 1 / 2, 1 / 2]
+
+
+def test_words_that_are_marked():
+    pair = [[" ".join(str(int(label != "O")) for label in one.split()) for one in own] for own in (FOUND, TRUE)]
+    scores = compute("negation_scope", *pair)  # 5 hits among 10 words and 7 words
+    assert [*prf(scores), scores["scope_exact_match"]] == pytest.approx([1 / 2, 5 / 7, 10 / 17, 1 / 2])
+    scores = compute("error_detection", *([one.translate({48: "c", 49: "i"}) for one in own] for own in pair))
+    assert scores == pytest.approx({"precision": 1 / 2, "recall": 5 / 7, "f0_5": 1.25 * 5 / 14 / (1 / 8 + 5 / 7)})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -110,52 +123,116 @@ def test_scores_of_each_label():
     assert (scores["accuracy"], scores["f1"], scores["x_number"]) == (pytest.approx(2 / 3), 0, 1)
 
 
-def spans(labels):
-    """Return entities as (type, first, last); one ends where another type or a B- begins."""
-    found, previous = [], "O"
-    for place, label in enumerate(labels):
-        if label != "O":
-            if label[0] == "B" or previous[1:] != label[1:]:
-                found.append([label[2:], place, place])
-            found[-1][2] = place
-        previous = label
-    return {tuple(span) for span in found}
+LEFT = "He/PRP never/RB left/VBD Mr./NNP Li/NNP ,/, unhappy/JJ and/CC careless/JJ ./."
+NEITHER = "Neither/CC he/PRP nor/CC I/PRP (/-LRB- ever/RB )/-RRB- left/VBD"
+# cue and scope
+NEVER = "_ never _ _ _ _ _ _ _ _", "He _ left Mr. Li _ _ _ _ _"
+UNHAPPY = "_ _ _ _ _ _ un _ _ _", "He _ _ _ _ _ happy _ _ _"
+WHOLE = UNHAPPY[0].replace("un", "unhappy"), UNHAPPY[1]
+CARELESS = "_ _ _ _ _ _ _ _ less _", "He _ _ _ _ _ _ _ care _"
+NEITHER_NOR = "Neither _ nor _ _ _ _ _", "_ he _ I ( ever ) left"
+NEITHER_ALONE = "Neither _ _ _ _ _ _ _", "_ he _ _ _ _ _ left"
+NOR_ALONE = "_ _ nor _ _ _ _ _", "_ _ _ I _ _ _ left"
+EMPTY = "_ never _ _ _ _ _ _ _ _", "_ _ _ _ _ _ _ _ _ _"
+
+CASES = {
+    # the sentence, its negations, those that are found; and F1 of cues, scopes with and without cue match, scope
+    # tokens and the B variants, as the task's program prints it
+    "all right": (LEFT, [NEVER, UNHAPPY, CARELESS], [CARELESS, NEVER, UNHAPPY], "100 100 100 100 100 100 100"),
+    "punctuation": (LEFT, [NEVER], [(NEVER[0], "He _ left Mr Li , _ _ _ .")], "100 100 100 100 100 100 100"),
+    "a word less": (
+        *(LEFT, [NEVER, UNHAPPY], [(NEVER[0], "He _ left Mr. _ _ _ _ _ _"), UNHAPPY]),
+        "100 66.67 66.67 90.91 100 50 50",
+    ),
+    "the whole word for its affix": (LEFT, [UNHAPPY], [WHOLE], "0 0 100 100 0 0 100"),
+    "the whole word in scope": (
+        *(LEFT, [UNHAPPY], [(UNHAPPY[0], UNHAPPY[1].replace("happy", "unhappy"))]),
+        "100 0 0 50 100 0 0",
+    ),
+    "a cue split in two": (NEITHER, [NEITHER_NOR], [NEITHER_ALONE, NOR_ALONE], "0 0 0 50 0 0 0"),
+    "two cues joined": (NEITHER, [NEITHER_ALONE, NOR_ALONE], [NEITHER_NOR], "0 0 0 50 0 0 0"),
+    "brackets": (NEITHER, [NEITHER_NOR], [(NEITHER_NOR[0], "_ he _ I _ ever _ left")], "100 100 100 100 100 100 100"),
+    "one too many": (LEFT, [NEVER], [NEVER, CARELESS], "66.67 66.67 66.67 80 66.67 66.67 66.67"),
+    "one too few": (LEFT, [NEVER, CARELESS], [CARELESS], "66.67 66.67 66.67 50 66.67 66.67 66.67"),
+    "a scope that is empty": (LEFT, [EMPTY, CARELESS], [NEVER, CARELESS], "100 66.67 66.67 50 100 66.67 66.67"),
+    "an empty scope of a wrong cue": (
+        *(LEFT, [("He never _ _ _ _ _ _ _ _", EMPTY[1]), CARELESS], [NEVER, CARELESS]),
+        "66.67 100 66.67 50 50 66.67 66.67",
+    ),
+    "nothing found": (LEFT, [NEVER], [], "0 0 0 0 0 0 0"),
+    "nothing there": (LEFT, [], [NEVER], "0 0 0 0 0 0 0"),
+}
+TABLE = {  # precision, recall and F1 of all cases together
+    "cues": (81.25, 65.00, 72.22),
+    "scopes_cue_match": (71.43, 55.56, 62.50),
+    "scopes_no_cue_match": (68.75, 61.11, 64.71),
+    "scope_tokens": (66.67, 73.08, 69.73),
+    "cues_b": (65.00, 65.00, 65.00),
+    "scopes_cue_match_b": (50.00, 55.56, 52.63),
+    "scopes_no_cue_match_b": (55.00, 61.11, 57.89),
+}
 
 
-def ratios(predicted, true):
-    hits = len(predicted & true)
-    f1 = 2 * hits / (len(predicted) + len(true)) if hits else 0
-    return [hits / len(predicted) if predicted else 0, hits / len(true) if true else 0, f1]
+def scores_of(*cases):
+    """Return the scores of cases as percentages."""
+    sides = [
+        [
+            [
+                {"cue_text": cue.replace("_", "").split(" "), "scope_text": scope.replace("_", "").split(" ")}
+                for cue, scope in case[own]
+            ]
+            for case in cases
+        ]
+        for own in (2, 1)
+    ]
+    tags = [[word.rsplit("/", 1)[1] for word in case[0].split()] for case in cases]
+    scores = load_metric("starsem").compute(predictions=sides[0], references=sides[1], pos=tags)
+    assert {*STARSEM_SCORES, *INSTANCE_SCORES} == set(scores)
+    return {name: round(100 * value, 2) for name, value in scores.items()}
 
 
-LABEL = st.sampled_from(["O", "O", *(f"{letter}-{kind}" for letter in "BI" for kind in "RMSW")])
+@pytest.mark.parametrize("name", CASES)
+def test_cases_as_the_program_prints_them(name):
+    scores = scores_of(CASES[name])
+    measures = [*MEASURES, *(f"{measure}_b" for measure in MEASURES[:3])]
+    assert [scores[f"starsem_{measure}_f1"] for measure in measures] == list(map(float, CASES[name][3].split()))
 
 
-@settings(max_examples=50)
-@given(st.lists(st.lists(st.tuples(LABEL, LABEL), max_size=6), min_size=1, max_size=5))
-def test_all_metrics_by_a_plain_count(sentences):
-    rows = [[[pair[own] for pair in sentence] for sentence in sentences] for own in (0, 1)]
-    sets = {name: (set(), set()) for name in ("detection", "identification", "position", "words")}
-    for own in (0, 1):
-        for number, labels in enumerate(rows[own]):
-            sets["words"][own].update((number, place) for place, label in enumerate(labels) if label != "O")
-            for kind, first, last in spans(labels):
-                sets["detection"][own].add(number)
-                sets["identification"][own].add((number, kind))
-                sets["position"][own].add((number, kind, first, last))
-    scores = METRICS["error_diagnosis"].compute(predictions=rows[0], references=rows[1])
-    for name in ("detection", "identification", "position"):
-        assert prf(scores, f"{name}_") == pytest.approx(ratios(*sets[name]))
-    correct = set(range(len(sentences))) - sets["detection"][1]
-    assert scores["false_positive_rate"] == pytest.approx(len(sets["detection"][0] & correct) / max(len(correct), 1))
-    entities = METRICS["entities"].compute(predictions=rows[0], references=rows[1])
-    assert prf(entities, "overall_") == pytest.approx(ratios(*sets["position"]))
-    marked = [[[int(label != "O") for label in labels] for labels in own] for own in rows]
-    scores = METRICS["negation_scope"].compute(predictions=marked[0], references=marked[1])
-    exact = sum(found == true for found, true in zip(*marked, strict=True)) / len(sentences)
-    assert [*prf(scores), scores["scope_exact_match"]] == pytest.approx([*ratios(*sets["words"]), exact])
-    wrong = [[["ci"[mark] for mark in labels] for labels in own] for own in marked]
-    found = METRICS["error_detection"].compute(predictions=wrong[0], references=wrong[1])
-    precision, recall, _ = ratios(*sets["words"])
-    f0_5 = 1.25 * precision * recall / (0.25 * precision + recall) if recall else 0
-    assert found == pytest.approx({"precision": precision, "recall": recall, "f0_5": f0_5})
+def test_all_cases_together():
+    scores = scores_of(*CASES.values())
+    for measure, values in TABLE.items():
+        names = f"{measure}_precision", f"{measure.removesuffix('_b')}_recall", f"{measure}_f1"
+        assert tuple(scores[f"starsem_{name}"] for name in names) == values
+    assert [scores[f"starsem_correct_{kind}sentences"] for kind in ("", "negation_")] == [21.43, 23.08]
+    nothing = scores_of((LEFT, [], []))
+    assert nothing.pop("starsem_correct_sentences") == 100
+    assert set(nothing.values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "precision", "recall"),
+    [
+        ([NEVER], [(NEVER[0], "He _ left _ _ , _ and _ .")], 2 / 3, 2 / 4),
+        ([NEVER, CARELESS], [CARELESS], 1, 1 / 2),
+        ([EMPTY, CARELESS], [EMPTY, CARELESS], 1, 1),
+        ([EMPTY], [NEVER], 0, 1),
+        ([NEVER], [EMPTY], 1, 0),
+        ([UNHAPPY], [WHOLE], 0, 0),
+        ([NEVER], [NEVER, NEVER], 1 / 2, 1),
+        ([NEVER], [], 0, 0),
+    ],
+)
+def test_means_over_negations(gold, predicted, precision, recall):
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0
+    scores = scores_of((LEFT, gold, predicted))
+    assert prf(scores, "instance_") == pytest.approx([100 * precision, 100 * recall, 100 * f1], abs=0.01)
+
+
+@pytest.mark.parametrize("change", [{"cue_text": ["", ""]}, {"cue_text": ["no"]}, {"scope_text": ["a"]}])
+def test_what_is_no_negation(change):
+    own = {"cue_text": ["no", ""], "scope_text": ["", "one"]}
+    sides = {"predictions": [[own], [own]], "references": [[own], [{**own, **change}]]}
+    for given in (sides, {"predictions": sides["references"], "references": sides["predictions"]}):
+        side = next(name for name in given if given[name] is sides["references"])
+        with pytest.raises(ValueError, match=f"{side}, sentence 2.*cue.* 2 texts"):
+            load_metric("starsem").compute(**given, pos=[["A", "B"]] * 2)

@@ -1,7 +1,6 @@
 """The recipes: whole, accepted by the scripts and families they are for, and refused where they are wrong."""
 
 import json
-import re
 from functools import cache
 from itertools import chain, product
 from types import SimpleNamespace
@@ -18,10 +17,10 @@ from hf_localattn.studies.search_space import SEARCHABLE, combinations, read_spa
 from hf_localattn.studies.study import Study
 from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.negation import OFFICIAL_SCORES
-from reproduction.corpora import FOLDER, SAMPLES, corpus_arguments, load_corpora
+from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from reproduction.measures import MEASURES
 from reproduction.plan import plan, select
-from reproduction.tables import Row, load_table, table_names
+from reproduction.tables import load_table, table_names
 
 WORK = [(table, task) for table in map(load_table, table_names()) for task in table.tasks.values()]
 TRAINED = [(table, task) for table, task in WORK if task.script not in MEASURES]
@@ -42,16 +41,6 @@ def reported(task, recipe):
     own.choose_labels({"train": own.read(study.data_args.train_file, True)}, study.model_args, None)
     names = {name.removesuffix("_no_synonyms") for name in own.metrics}  # of METEOR where WordNet is not installed
     return {*names, *(OFFICIAL_SCORES if own.name == "negation" else ())}
-
-
-def test_all_tables_of_the_papers_are_there_in_their_order():
-    numbers = {"cool": 9, "sla": 3, "oa": 6, "sam": 5}
-    figures = {"cool": ["cool-figure-3"], "oa": ["oa-figure-7"], "sam": ["sam-figure-3"]}
-    expected = [
-        [*(f"{paper}-{number}" for number in range(1, count + 1)), *figures.get(paper, []), f"{paper}-study-1"]
-        for paper, count in numbers.items()
-    ]
-    assert table_names() == list(chain.from_iterable(expected))
 
 
 @pytest.mark.parametrize(("table", "task"), TRAINED, ids=[f"{table.name}-{task.name}" for table, task in TRAINED])
@@ -124,42 +113,25 @@ def test_a_setting_is_of_table_task_and_row_and_numbers_are_those_of_the_tasks_t
     table = load_table("sam-4")
     setting = table.rows["sam-delta-0.1"].recipe(table.tasks["trec"])
     assert setting["local_config"] == {"pooling": "sam", "fam_threshold": 0.1, "freeze_backbone": True, "dropout": 0.2}
-    assert [table.rows["sam"].printed(table.tasks["humor"], score) for score in ("F1", "T", "Acc.")] == [
-        96.41,
-        92,
-        None,
-    ]
+    printed = {score: table.rows["sam"].printed(table.tasks["humor"], score) for score in ("F1", "T", "Acc.")}
+    assert printed == {"F1": 96.41, "T": 92, "Acc.": None}
     assert load_table("sam-3").rows["sam"].published == {"sst5": [59.7, 112]}
     (run,) = plan(select("cool-study-1", rows=["bert"], tasks=["q250"], data=["samples"], num_runs=1))
     assert run.options["max_train_samples"] == 250
 
 
-def settings_of(content):
-    """Yield all values of nested settings."""
-    for value in content.values() if isinstance(content, dict) else content:
-        yield from settings_of(value) if isinstance(value, dict | list) else [value]
-
-
 @pytest.mark.parametrize("name", table_names())
 def test_the_parts_of_a_table_fit_together(name):
     table = load_table(name)
-    raw = yaml.safe_load((FOLDER / "tables" / f"{name}.yaml").read_text())
-    for row in raw["rows"].values() if isinstance(raw.get("rows"), dict) else ():
-        printed = (row or {}).get("published")
-        assert not isinstance(printed, dict) or printed.keys() <= table.tasks.keys()
     for task in table.tasks.values():
         assert task.scores
         assert {task.corpus, *task.test_corpora.values()} <= load_corpora().keys()
-        for value in settings_of([task.arguments, task.search]):
-            assert not re.fullmatch(r"[+-]?[0-9.]+[eE][+-]?[0-9]+", str(value)) or isinstance(value, float), "YAML 1.1"
     for row in table.rows.values():
         assert row.baseline is None or table.rows[row.baseline].family is not None
         assert (row.family is None) == (row.reason is not None)
-        assert row.reason is None or not (row.local_config or row.arguments or row.backbone)
         assert row.family != PLAIN or not row.local_config
         assert {*(row.tasks or ()), *row.published} <= table.tasks.keys()
-        for task, numbers in row.published.items():
-            assert len(numbers) == len(table.tasks[task].scores)
+        assert all(len(numbers) == len(table.tasks[task].scores) for task, numbers in row.published.items())
     if (figure := table.figure) is not None:
         tasks = [figure.task] if figure.kind == "curve" else list(table.tasks)
         rows = list(chain.from_iterable(figure.series.values()))
@@ -167,9 +139,3 @@ def test_the_parts_of_a_table_fit_together(name):
         assert all(figure.score in table.tasks[task].scores for task in tasks)
         assert figure.kind != "curve" or all(figure.x in table.rows[row].local_config for row in rows)
         assert figure.kind != "learning_curve" or all(figure.x in table.tasks[task].arguments for task in tasks)
-
-
-def test_an_entry_has_known_names_and_types():
-    for wrong in ({"title": "x", "scale": 1}, {"title": 3}):
-        with pytest.raises(ValueError, match=list(wrong)[-1]):
-            Row.model_validate(wrong)

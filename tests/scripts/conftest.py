@@ -65,13 +65,10 @@ def with_cue(number, marked):
 NEGATED = [negated(cue, number) for number in range(4) for cue in (1, 4)]
 ROWS = {
     "classes": labeled("bee", "ant", "cat", "ant", "bee", "cat"),
-    "capitals": labeled("BEE", "Ant", "cat"),
     "two": labeled("no", "yes", "no", "yes"),
     "digits": labeled(0, 1),
     "one": labeled("ant", "ant"),
     "four": labeled("bee", "ant", "cat", "dog"),
-    "renamed": labeled("x", "y", "z"),
-    "some": labeled(0.5, None, 2.0),
     "none": labeled(None, None),
     "other": labeled("bee", "dog"),
     "scores": labeled(0.5, 1, 2.5, 3),

@@ -1,7 +1,6 @@
 """Negation: what is not seen, official files, folds, families, and models of scopes and of cues."""
 
 import json
-import re
 
 import pytest
 from transformers import AutoTokenizer
@@ -11,8 +10,6 @@ from hf_localattn.metrics import load_metric
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from tests.programs import programs, run_page, training_command
-from tests.script_helpers import ROOT, load_main
 from tests.scripts.conftest import SAMPLES, json_lines
 from tests.tiny_parser import tiny_parser
 
@@ -104,14 +101,3 @@ def test_models_of_scopes_and_of_cues(run, refused, tmp_path):
     metrics = run("ner", None, "predict", model=str(tmp_path / "both"), **test)
     assert "predict_f1" in metrics
     assert "predict_cue_f1" not in metrics
-
-
-def test_the_page_about_negation_runs(tmp_path, monkeypatch):
-    page = "docs/negation.md"
-    monkeypatch.chdir(tmp_path)
-    script, *arguments = training_command(page)
-    metrics = load_main(f"run_{script}")([*arguments, "--use_cpu", "--report_to", "none"])
-    documented = set(re.findall(r"`(\w+_f1|f1|scope_exact_match)`", (ROOT / page).read_text()))
-    assert {f"eval_{name}" for name in documented} <= set(metrics)
-    assert len(programs(page)) == 2
-    run_page(page)

@@ -77,7 +77,6 @@ def test_a_killed_run_ends_as_if_it_had_not_been(script, data, options, method, 
     ("word", "changes"),
     [
         ("learning_rate is 0.001, but now it is 0.002", {"learning_rate": 2e-3}),
-        ("seed", {"seed": 7}),
         ("max_steps", {"max_steps": 6}),
         ("backbone", {"backbone": "left"}),
         ("train data", {"train_file": "four.jsonl"}),

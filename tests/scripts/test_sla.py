@@ -8,8 +8,6 @@ from transformers import AutoTokenizer
 from hf_localattn import SlaBertTokenizer
 from hf_localattn.cli import main as command
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.resources import tiny_backbone
-from tests.models.tiny import tiny_model
 from tests.scripts.conftest import SAMPLES
 from tests.tiny_parser import tiny_parser
 
@@ -71,12 +69,6 @@ def made(tmp_path_factory):
 )
 def test_fields_and_settings_that_are_refused(is_made, fields, word, made, refused):
     refused(word, "glue", REVIEWS, "train", **(made if is_made else SLA), local_config=fields)
-
-
-def test_a_backbone_without_the_interface_is_refused(refused, tmp_path):
-    tiny_model("cool", backbone="xlnet").backbone_model.save_pretrained(tmp_path / "xlnet")
-    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path / "xlnet")
-    refused("'xlnet'", "glue", REVIEWS, "train", **{**SLA, "backbone": str(tmp_path / "xlnet")})
 
 
 @pytest.mark.parametrize(("parser", "word"), [("xx_no_such_parser", "spacy download"), ("null", "has no parser")])

@@ -97,11 +97,9 @@ def test_data_sets_are_streamed(prepare, tmp_path):
 @pytest.mark.parametrize(
     ("name", "row", "message"),
     [
-        (TEXT, {"text": "a", "label": None}, "train.jsonl, line 11: the field 'label' holds no label"),
         (TEXT, {"text": "a", "label": "c"}, "train.jsonl, line 11: the label 'c'"),
         (TEXT, "text", "train.jsonl, line 11: expected an object"),
         (TOKENS, {"tokens": ["a"], "labels": []}, "train.jsonl, line 11: 1 words in 'tokens', but 0"),
-        (TOKENS, {"tokens": ["a"], "labels": ["B"]}, "train.jsonl, sentence 10, word 1 ('a'): the label 'B'"),
         (ANSWERS, {"id": "x", "question": "q", "context": "c"}, "train.jsonl, line 11 (id x): the field 'answ"),
         (ANSWERS, question(9, answers={"text": [], "answer_start": []}), "1 of 2 train questions have no answer"),
     ],

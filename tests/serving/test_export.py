@@ -3,6 +3,7 @@
 import json
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -176,25 +177,23 @@ def test_a_graph_that_differs_is_not_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("task", "problem", "answer", "found"),
+    ("task", "problem", "outputs", "found"),
     [
-        ("question-answering", None, {"answer": "b", "start": 1, "end": 2, "score": 0.5}, [1, 2]),
-        ("token-classification", None, [["a", "O"], ["b", "X"]], ["O", "X"]),
-        ("fill-mask", None, [[["a", 0.5], ["b", 0.2]], [["c", 0.9]]], ["a", "c"]),
-        ("text-classification", "multi_label_classification", {"a": 0.4, "b": 0.6}, [False, True]),
-        ("text-classification", None, {"a": 0.4, "b": 0.6}, ["b"]),
-        ("multiple-choice", None, {"a": 0.6, "b": 0.4}, ["a"]),
-        ("text-classification", None, {"a": 0.6}, []),
-        (None, None, [0.5, 0.1], []),
+        ("question-answering", None, {"start_logits": [[0, 2, 1]], "end_logits": [[0, 1, 2]]}, [1, 2]),
+        ("token-classification", None, {"logits": [[[0, 1], [2, 0]]]}, [1, 0]),
+        ("text-classification", "multi_label_classification", {"logits": [[-1, 1]]}, [False, True]),
+        ("multiple-choice", None, {"logits": [[2, 1]]}, [0]),
+        ("text-classification", None, {"logits": [[2]]}, []),
+        (None, None, {"last_hidden_state": [[[1, 2]]]}, []),
     ],
 )
-def test_decisions_are_those_of_the_program(task, problem, answer, found, tmp_path):
-    settings = {"task": task, "problem_type": problem}
-    program = f"class Model:\n settings = {settings}\n def __init__(self, folder): 0\n def __call__(self, *_): "
-    (tmp_path / "infer.py").write_text(f"{program} return {answer}")
-    assert export.decisions(tmp_path, [("x",), ("y",)]) == found * 2
-    numbers = {len(row) for row in export.check_rows(None, task, "[MASK]")}
-    assert numbers == {{"question-answering": 2, "multiple-choice": 3}.get(task, 1)}
+def test_decisions_are_of_the_task(task, problem, outputs, found):
+    given = []
+    graph = SimpleNamespace(config=SimpleNamespace(problem_type=problem))
+    graph.run = lambda inputs: given.append(inputs) or {name: torch.tensor(value) for name, value in outputs.items()}
+    assert export.decisions(graph, task, load_tokenizer(str(tiny_backbone()))) == found * len(given)
+    shape = given[0]["input_ids"].shape
+    assert shape[:-1] == ((1, 2) if task == "multiple-choice" else (1,))
 
 
 REFUSED = {
@@ -204,21 +203,16 @@ REFUSED = {
     "a file": (["cool", "cool/config.json"], "is a file"),
     "generation": (["generator", "out"], "CoolForConditionalGeneration"),
     "no parser": (["sla", "out"], "dep_heads"),
-    "texts without use": (["cool", "out", "--check-file", "empty.txt"], "quantize"),
-    "no texts": (["cool", "out", "--quantize", "int8", "--check-file", "empty.txt"], "empty.txt: row 1"),
-    "texts": (["cool", "out", "--quantize", "int8", "--check-file", "texts.txt"], "texts.txt: row 2 .* QUESTION"),
 }
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with checkpoints and files of texts."""
+    """A folder with checkpoints."""
     folder = tmp_path_factory.mktemp("export")
     checkpoint_of("cool", "question-answering", folder).rename(folder / "cool")
     tiny_generator("bart").save_pretrained(folder / "generator")
     init_checkpoint("sla-bert", "tiny", folder / "sla", parser=None)
-    (folder / "empty.txt").write_text("\n")
-    (folder / "texts.txt").write_text("Who?\tMira.\nWho?\n")
     return folder
 
 
@@ -228,8 +222,6 @@ def test_what_cannot_be_exported_is_named(words, error, folder, monkeypatch):
     with pytest.raises((ValueError, OSError), match=error):
         run(["export", *words])
     assert not (folder / "out").exists()
-    with pytest.raises(ValueError, match=r"row 1 .* PROMPT"):
-        export.check_rows(folder / "texts.txt", "multiple-choice")
 
 
 def test_answers_of_the_program():

@@ -131,8 +131,8 @@ def test_unsuitable_texts_are_refused(task, texts, reason):
 def test_attention_follows_the_family_and_maps_have_a_limit():
     kinds = {name: attention_kinds(loaded(name, "text-classification")[0].config) for name in FAMILIES}
     assert kinds["cool"] == ["local attention", "self-attention"]
-    assert kinds["sla-bert"] == ["self-attention", "local attention", "gates by layer"]
-    assert kinds["sam-roberta"] == ["token weights", "self-attention"]
+    assert kinds["sla-bert"] == ["self-attention", "local attention"]
+    assert kinds["sam-roberta"] == ["self-attention"]
     with pytest.raises(ValueError, match="at most 128"):
         attention_html(*loaded("sla-bert", "text-classification"), ("the " * 129,), "self-attention")
 

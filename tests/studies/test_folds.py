@@ -171,10 +171,8 @@ def test_labels_of_words_that_a_fold_does_not_train_on(tmp_path):
     [
         (["--num_folds", "1"], "--num_folds .* 2; got 1"),
         (["--num_folds", "13"], "--num_folds 13.* 12"),
-        (["--fold", "4"], "--fold 4 .* 3 folds"),
         (["--test_file", "unlabeled.jsonl"], "unlabeled.jsonl"),
         (["--resume_from_checkpoint", "x"], "--num_folds .*--resume_from_checkpoint x"),
-        (["--early_stopping_patience", "2", "--eval_strategy", "no"], "--eval_strategy no"),
         (["--early_stopping_patience", "2", "--do_train"], "--early_stopping_patience .* --validation_file"),
         (["--workers", "2", "--do_train"], "--workers .*--num_folds"),
     ],

@@ -1,4 +1,4 @@
-"""Options of the scripts, from the command line and from files, and what early stopping switches on."""
+"""Options of the scripts, what early stopping switches on, and the output folder: new, in use, killed, finished."""
 
 import json
 
@@ -12,10 +12,10 @@ from hf_localattn.training.arguments import (
     build_arguments,
     read_options,
 )
+from hf_localattn.training.output_folder import mark_unfinished, prepare_output_folder
 
 CLASSES = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
 DATA = ["--train_file", "x.json", "--output_dir", "out"]
-MODEL = ["--model_name_or_path", "x"]
 
 
 def parse(words):
@@ -39,10 +39,8 @@ def parse(words):
         ("--model_name_or_path x --early_stopping_patience 0", "early_stopping_patience must be at least 1; got 0"),
         ("--model_name_or_path x --early_stopping_patience 2 --eval_strategy no", "--eval_strategy no contradicts"),
         ("--model_name_or_path x --early_stopping_patience 2 --save_strategy no", "--save_strategy no contradicts"),
-        ("--model_name_or_path x --lookahead_steps 5 --lookahead_alpha 0", "at most 1; got 0.0"),
         ("--model_name_or_path x --lookahead_steps 5 --lookahead_alpha 1.5", "at most 1; got 1.5"),
         ("--model_name_or_path x --lookahead_alpha 0.5", "--lookahead_alpha needs --lookahead_steps"),
-        ("--model_name_or_path x --lerning_rate 1", "Unknown option --lerning_rate. Did you mean --learning"),
         ("--model_name_or_path x --learning_rat 1", "Unknown option --learning_rat. Did you mean --learning_rate"),
         ("options.json --max_steps 3", "options.json"),
         ("--model_name_or_path x --max_steps 1.5", "--max_steps: invalid int"),
@@ -112,3 +110,58 @@ def test_when_it_is_evaluated_and_saved(kind, options, expected):
     if "early_stopping_patience" in options:
         assert args.restore_callback_states_from_checkpoint
         assert (args.metric_for_best_model, args.greater_is_better) == (None, None)
+
+
+def checkpoint(folder, step, state="{}"):
+    path = folder / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    (path / "optimizer.pt").touch()
+    if state is not None:
+        (path / "trainer_state.json").write_text(state)
+    return path
+
+
+def test_leftovers_are_removed_and_other_files_are_in_the_way(tmp_path):
+    for name in (".gitignore", "train.log"):
+        (tmp_path / name).touch()
+    for name in ("runs", "_saving-x"):  # the second of a killed run
+        (tmp_path / name).mkdir()
+    prepare_output_folder(tmp_path, None, tidy=False)
+    assert (tmp_path / "_saving-x").exists()
+    assert prepare_output_folder(tmp_path, None) is None
+    assert not (tmp_path / "_saving-x").exists()
+    for name in "abcd":
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=r"a, b, c and 1 more"):
+        prepare_output_folder(tmp_path, None)
+
+
+def test_a_finished_run_stays_finished_while_it_is_trained_further(tmp_path):
+    (tmp_path / "trainer_state.json").write_text("{}")
+    mark_unfinished(tmp_path)
+    with pytest.raises(ValueError, match="finished run"):
+        prepare_output_folder(tmp_path, None)
+
+
+@pytest.mark.parametrize("state", [None, "", json.dumps({"log_history": []})[:-1]], ids=["none", "empty", "cut"])
+def test_a_half_written_checkpoint_is_passed_over(tmp_path, state, caplog):
+    half = checkpoint(tmp_path, 12, state)
+    mark_unfinished(tmp_path)
+    assert prepare_output_folder(tmp_path, None) is None
+    for wanted in (True, str(half)):
+        with pytest.raises(ValueError, match="whole checkpoint"):
+            prepare_output_folder(tmp_path, wanted)
+    checkpoint(tmp_path, 9)
+    last = str(checkpoint(tmp_path, 10))
+    for wanted in (None, True, "True", last):
+        assert prepare_output_folder(tmp_path, wanted) == last
+    assert str(half) in caplog.text
+
+
+def test_a_sharded_checkpoint_of_another_folder_is_refused(tmp_path):
+    sharded = checkpoint(tmp_path / "theirs", 2)
+    (sharded / "optimizer_0").mkdir()
+    (sharded / "optimizer_0" / ".metadata").touch()
+    assert prepare_output_folder(tmp_path / "theirs", str(sharded)) == str(sharded)
+    with pytest.raises(ValueError, match="unpickles"):
+        prepare_output_folder(tmp_path / "ours", str(sharded))
