@@ -60,7 +60,7 @@ BIG = [10**6, 2**31, 2**63, -(2**63) - 1, 10**18, 10**400, -(10**400)]
 ODD_FLOATS = [float("nan"), float("inf"), -float("inf"), -0.0, 1e308, 5e-324, 1e-9]
 scalars = st.one_of(
     *(st.none(), st.booleans(), st.integers(-3, 12), st.sampled_from(BIG), st.floats(0, 1)),
-    *(st.sampled_from(ODD_FLOATS), st.sampled_from([*TEXTS, "\ud800", "9" * 5000]), st.text(max_size=6)),
+    *(st.sampled_from(ODD_FLOATS), st.sampled_from([*TEXTS, "9" * 5000]), st.text(max_size=6)),
 )
 
 texts = st.text(max_size=4) | st.sampled_from(TEXTS)
