@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from hf_localattn.files import UNFINISHED, atomic_write
 from hf_localattn.studies.cluster import on_cluster
@@ -91,6 +92,7 @@ def start_server() -> Any:
     """Start the server that forks the processes, which imports torch once, and return its context."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hf_localattn.cli", "hf_localattn.studies.command"])
+    resource_tracker.ensure_running()  # first, because it unblocks signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C would print where the imports are
     try:
         forkserver.ensure_running()
@@ -130,6 +132,7 @@ def _execute(script: str, options: str, log: str, environment: Environment, fold
     if "OMP_NUM_THREADS" in environment:
         torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))  # torch has read the variable before
     os.chdir(folder)
+    tqdm.set_lock(threading.RLock())  # tqdm's own has a semaphore, which `watch` would leave with a warning
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which the server has blocked
     sys.argv[1:] = ["train", script, options]
     runpy.run_module("hf_localattn", run_name="__main__", alter_sys=True)

@@ -27,27 +27,19 @@ def columns(marked, **others):
 
 def shown(rows):
     """Return the rows of any task but negation: `the/O cat/B-x; a/O`, or `context: wrong | [right]` and so on."""
-    shows = {"tokens": _words, "choices": _choices, "answers": _answers, "label": _label}
-    show = next(shows[name] for name in shows if name in rows.features)
-    return "; ".join(show(row, rows.features) for row in rows)
+    kind = rows.features.get("label")
+    return "; ".join(_show(row, getattr(kind, "feature", kind)) for row in rows)
 
 
-def _words(row, kinds):
-    return " ".join(map("/".join, zip(row["tokens"], row["labels"], strict=True)) if row["labels"] else row["tokens"])
-
-
-def _choices(row, kinds):
-    choices = (f"[{one}]" if i == row.get("label") else one for i, one in enumerate(row["choices"]))
-    return f"{row['context']}: {' | '.join(choices)}"
-
-
-def _answers(row, kinds):
-    answers = map("{}@{}".format, row["answers"]["text"], row["answers"]["answer_start"])
-    return " ".join([f"{row['id']}:", row["context"], row.get("question", "-"), *answers])
-
-
-def _label(row, kinds):
-    label, kind = row["label"], getattr(kinds["label"], "feature", kinds["label"])
-    if label is not None and hasattr(kind, "int2str"):
-        label = kind.int2str(label)
+def _show(row, kind):
+    label = row.get("label")
+    if "tokens" in row:
+        return " ".join(map("/".join, zip(*(row[name] for name in ("tokens", "labels") if row[name]), strict=True)))
+    if "choices" in row:
+        choices = (f"[{one}]" if i == label else one for i, one in enumerate(row["choices"]))
+        return f"{row['context']}: {' | '.join(choices)}"
+    if "answers" in row:
+        answers = map("{}@{}".format, row["answers"]["text"], row["answers"]["answer_start"])
+        return " ".join([f"{row['id']}:", row["context"], row.get("question", "-"), *answers])
+    label = kind.int2str(label) if label is not None and hasattr(kind, "int2str") else label
     return f"{' + '.join(row[name] for name in ('text', 'text_pair') if name in row)} = {label}"

@@ -328,20 +328,17 @@ def test_predicted_negations():
     assert (other["scope"], other["scope_text"], other["id"]) == ([1, 0, 0, 1], ["no", "", "", "breath"], "x")
 
 
-def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues():
-    rows = load_negation(SAMPLES / "bioscope.xml", "both", all_sentences=True)
-    sentences = group_sentences(add_questions(rows))
-    assert [own["id"] for listed in sentences for own in listed[1:]] == [own["id"] for own in rows if any(own["cue"])]
-    for question, *cues in sentences:
-        labels = ["O"] * len(question["tokens"])
-        for own in reversed(cues):
-            assert not own["cue_labels"]
-            labels = [
-                f"{own['cue_kind']}:{own['cue_type']}" if is_cue else label
-                for is_cue, label in zip(own["cue"], labels, strict=True)
-            ]
-        assert (question["cue_labels"], question["id"]) == (labels, question["sentence_id"])
-        assert question["cue"] == question["scope"] == [0] * len(labels)
+def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues(tmp_path):
+    rows = load_negation(write(tmp_path, "xml", bioscope(NESTED, PLAIN)), "both", all_sentences=True)
+    (first, *cues), second = group_sentences(add_questions(rows))
+    assert [(own["id"], own["cue_labels"]) for own in cues] == [("D1/S1/1", []), ("D1/S1/2", [])]
+    assert (first["id"], second[0]["id"]) == ("D1/S1", "D1/S2")
+    of_may, of_nor = "speculation:single", "negation:multi"
+    assert first["cue_labels"] == ["O", of_may, *"OO", of_nor, "O", of_nor, *"OO"]
+    assert set(second[0]["cue_labels"]) == {"O"}
+    assert {*first["cue"], *first["scope"], *second[0]["cue"]} == {0}
+    rows = load_negation(write(tmp_path, "txt", starsem(1, "no no _ _ no _ _", "nor _ _ _ nor _ _")))
+    assert group_sentences(add_questions(rows))[0][0]["cue_labels"] == ["negation:single", of_nor]  # the first one's
 
 
 def test_a_limit_leaves_whole_sentences():

@@ -35,20 +35,23 @@ contexts = st.lists(st.text(ALPHABET, min_size=1, max_size=6), min_size=1, max_s
 @TOKENIZERS
 @settings(max_examples=60)
 @given(context=contexts, data=st.data())
-def test_an_answer_is_where_it_is_in_every_window_that_holds_it(tokenizer, context, data):
+def test_windows_cover_the_context_and_have_the_answer_where_they_hold_it(tokenizer, context, data):
     start = data.draw(st.integers(0, len(context) - 1).filter(lambda i: context[i] != " "))
     end = data.draw(st.integers(start + 1, min(len(context), start + 12)).filter(lambda i: context[i - 1] != " "))
-    row = question(context=context, answers={"text": [context[start:end]], "answer_start": [start]})
-    train = train_features(batch(row), tokenizer, max_length=48, doc_stride=16)
-    windows = evaluation_features(batch(row), tokenizer, max_length=48, doc_stride=16)
+    rows = batch(question(context=context, answers={"text": [context[start:end]], "answer_start": [start]}))
+    train, windows = (make(rows, tokenizer, 40, 13) for make in (train_features, evaluation_features))
     assert train["input_ids"] == windows["input_ids"]
-    found = 0
-    for first, last, offsets, cls in zip(
-        *(train[f"{end}_positions"] for end in ("start", "end")),
+    joined, found = [], 0
+    for ids, first, last, offsets, cls in zip(
+        *(train[name] for name in ("input_ids", "start_positions", "end_positions")),
         *(windows[name] for name in ("offset_mapping", "cls_position")),
         strict=True,
     ):
         inside = [offset for offset in offsets if offset is not None]
+        assert len(ids) <= 40
+        assert (ids[cls], cls) == (tokenizer.cls_token_id, len(ids) - 1 if tokenizer is LEFT else 0)
+        assert not joined or joined[-13:] == inside[:13]
+        joined += inside[13:] if joined else inside
         if (first, last) == (cls, cls):
             assert start < inside[0][0] or end > inside[-1][1]
             continue
@@ -56,25 +59,7 @@ def test_an_answer_is_where_it_is_in_every_window_that_holds_it(tokenizer, conte
         assert offsets[first][0] <= start < offsets[first][1]
         assert offsets[last][0] < end <= offsets[last][1]
     assert found  # 12 characters are at most 12 tokens, fewer than neighbors overlap by
-
-
-@TOKENIZERS
-@settings(max_examples=40)
-@given(context=contexts)
-def test_windows_cover_the_context_overlap_and_fit(tokenizer, context):
-    windows = evaluation_features(batch(question(context=context)), tokenizer, max_length=32, doc_stride=8)
-    inside = [[offset for offset in offsets if offset is not None] for offsets in windows["offset_mapping"]]
-    alone = tokenizer(context, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-    assert all(len(ids) <= 32 for ids in windows["input_ids"])
-    assert inside[0] == alone[: len(inside[0])]
-    joined = inside[0]
-    for own in inside[1:]:
-        assert joined[-8:] == own[:8]
-        joined = joined + own[8:]
-    assert joined == alone
-    for ids, cls in zip(windows["input_ids"], windows["cls_position"], strict=True):
-        assert ids[cls] == tokenizer.cls_token_id
-        assert cls == (len(ids) - 1 if tokenizer is LEFT else 0)
+    assert joined == tokenizer(context, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
 
 
 @TOKENIZERS

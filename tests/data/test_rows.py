@@ -61,6 +61,7 @@ def cged(text, *errors, name="7"):
     return f'<DOC>\n<TEXT id="{name}">{text}</TEXT><CORRECTION>x</CORRECTION>{listed}</DOC>'
 
 
+MAT, TWO = "q: the mat sat who? mat@4", TokenColumns(names="OA")
 ONE, OTHER = "the cat.: [where? mat] | where? dog", "the cat.: where? mat | [where? dog]"
 NEITHER = "the cat.: where? mat | where? dog"
 NAMED = {"context": "a", "choices": {"text": ["m", "d"], "label": ["1", "0"]}, "label": "0"}
@@ -70,10 +71,12 @@ PARAGRAPHS = [
     {"context": "the mat sat", "qas": [asked("mat@4")]},
     {"context": "it", "qas": [{"id": 7, "question": "why?", "answers": [], "is_impossible": True}]},
 ]
+UNASKED = [PARAGRAPHS[0], {"context": "a", "qas": [{"id": "r"}]}]
 LISTED = asked(answers=[{"text": "mat", "answer_start": 4}])
 SENTIMENTS = [{"sentence": text, "label": label} for text, label in zip("abc", ("positive", "0", 1), strict=True)]
 BARE = [{"tokens": ["a"]}, {"tokens": ["b"], "ner_tags": None}, {"tokens": ["c"], "ner_tags": [-1]}]
 OPTIONAL, SKIPPING, RATED = {"require_labels": False}, {"skip_empty": True}, TextColumns(names=("a", "b"))
+NAMED_CLASS = TextColumns(names=("a",), problem_type=SINGLE_LABEL)
 
 CONLL = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n-DOCSTART- -X- O\n\n\x85 NN  B-NP\tO\n"
 FCE, FCE_SHOWN = "I\tc\nam\tc\nan\ti\n\nNew York\tc\n", "I/c am/c an/i; New York/c"
@@ -115,10 +118,7 @@ GOOD = {
         ([ASKED], "q: the mat sat who?", {"require_answers": False}),
     ],
     load_answered: [
-        (
-            [asked(id="p"), asked("mat@4"), asked("sat@8", id="r")],
-            "q: the mat sat who? mat@4; r: the mat sat who? sat@8",
-        ),
+        ([asked(id="p"), asked("mat@4"), asked("sat@8", id="r")], f"{MAT}; r: the mat sat who? sat@8"),
         ([without(asked("mat@4"), "question")], "q: the mat sat - mat@4", {"require_questions": False}),
     ],
     load_choices: [
@@ -220,12 +220,7 @@ REFUSED = {
         (texts(["a", ["b"]]), "line 1", "name or a whole number"),
         *((("a.jsonl", texts(1.5, label)), "line 2", repr(label)) for label in ("many", True, float("inf"))),
         (texts(0, 2), "line 2", "label 2", {"layout": RATED}),
-        (
-            texts(0, -1),
-            "line 2",
-            "no label; found -1",
-            {"layout": TextColumns(names=("a",), problem_type=SINGLE_LABEL)},
-        ),
+        (texts(0, -1), "line 2", "no label; found -1", {"layout": NAMED_CLASS}),
         (texts(None, ""), "", "no row has a label", {"layout": TextColumns(skip_unlabeled=True)}),
         ([{**QQP, "question1": " "}], "line 1", "empty", {"layout": GLUE_TASKS["qqp"]}),
         (("a.json", "[]"), "", "no texts"),
@@ -247,11 +242,7 @@ REFUSED = {
         ([asked("mat@-7")], "line 1", "answer_start -7"),
         ([asked("cow@0")], "line 1", "nowhere"),
         ([asked(), asked()], "questions 1 and 2", "'q'"),
-        (
-            ("a.json", json.dumps([{"paragraphs": [PARAGRAPHS[0], {"context": "a", "qas": [{"id": "r"}]}]}])),
-            "article 1, paragraph 2, question 1",
-            "'question'",
-        ),
+        (("a.json", json.dumps([{"paragraphs": UNASKED}])), "article 1, paragraph 2, question 1", "'question'"),
         (("a.json", '[{"paragraphs": [{"context": "a"}]}]'), "article 1, paragraph 1", "'qas'"),
         (("a.json", '[{"paragraphs": [{"qas": []}]}]'), "", "no questions"),
         ("", "", "empty"),
@@ -290,10 +281,7 @@ REFUSED = {
         ([{**WORDS, "tokens": ["the", 1]}], "line 1", "'tokens'"),
         ([{**WORDS, "ner_tags": "O O"}], "line 1", "'ner_tags'"),
         *(([{**WORDS, "ner_tags": ["O", label]}], "line 1", "label") for label in (0.5, True, "")),
-        *(
-            ([{**WORDS, "ner_tags": [0, n]}], "line 1", "0 to 1", {"columns": TokenColumns(names="OA")})
-            for n in (2, -1)
-        ),
+        *(([{**WORDS, "ner_tags": [0, n]}], "line 1", "0 to 1", {"columns": TWO}) for n in (2, -1)),
         ([WORDS], "line 1", "'words'.*--text_column_name", {"columns": TokenColumns(text="words")}),
         ([WORDS], "line 1", "'chunk_tags or labels'", {"columns": TokenColumns(task="chunk")}),
         ([WORDS, {"tokens": []}, {"tokens": ["a"]}], "line 3", "no labels", SKIPPING | OPTIONAL),
@@ -316,10 +304,7 @@ REFUSED = {
         (("a.xml", "<DOC><CORRECTION/></DOC>"), "DOC 1", "0 TEXT"),
         (("a.xml", CORRECT.replace("</TEXT>", "</TEXT><TEXT/>")), "DOC 1", "2 TEXT"),
         (("a.xml", CORRECT + cged("\n \n", name="c3")), r"DOC 2 \(id c3\)", "empty.*--skip_empty"),
-        *(
-            (("a.xml", cged("你好", f"{own} S")), r"DOC 1 \(id 7\)", "ERROR from")
-            for own in ("0-1", "2-1", "1-3", "3-3")
-        ),
+        *((("a.xml", cged("你好", f"{own} S")), r"DOC 1 \(id 7\)", "from") for own in ("0-1", "2-1", "1-3", "3-3")),
         (("a.xml", cged("你好", "4-4 M")), "DOC 1", "from 4 to 4"),
         *((("a.xml", cged("你好", own)), "DOC 1", "the type R, M") for own in ("1-1 D", "x-1 S", "1- S")),
         (("a.xml", CORRECT), "", "no labels.* in 1 texts"),
@@ -381,12 +366,7 @@ def test_labels_of_words(tmp_path):
     for content in (["O", "B-x"], {"ner_tags": ["O", "B-x"], "pos_tags": ["N"]}):
         path.write_text(json.dumps(content))
         assert load_label_names(path, TokenColumns()) == ["O", "B-x"]
-    for content, word in (
-        (["O", "O"], "'O' occurs twice"),
-        ([], "list"),
-        (["O", 1], "list"),
-        ({"a": ["O"]}, "ner_tags"),
-    ):
+    for content, word in ((["O", "O"], "twice"), ([], "list"), (["O", 1], "list"), ({"a": ["O"]}, "ner_tags")):
         path.write_text(json.dumps(content))
         with pytest.raises(ValueError, match=rf"names\.json: .*{word}"):
             load_label_names(path, TokenColumns())

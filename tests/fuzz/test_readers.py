@@ -28,34 +28,19 @@ def sample(path, lines=None, end="\n"):
     return end.join((SAMPLES / path).read_text(encoding="utf-8").split(end)[:lines])
 
 
-def check_words(rows):
-    assert all(len(row["labels"]) in (0, len(row["tokens"])) for row in rows)
-
-
-def check_cues(rows):
+def check_rows(rows):
+    """Each row is the only one of its id and place, and its columns agree with each other."""
     assert len(rows)
-    assert len(set(rows["id"])) == len(rows)
+    for name in {"id", "place"} & {*rows.column_names}:
+        assert len(set(rows[name])) == len(rows)
     for row in rows:
-        assert any(row["cue"])
-        assert len(row["cue"]) == len(row["tokens"])
-        assert len(row["scope"]) in (0, len(row["tokens"]))
-
-
-def check_answers(rows):
-    for row in rows:
-        for text, start in zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True):
+        words, answers = len(row.get("tokens", ())), row.get("answers", {"text": [], "answer_start": []})
+        assert all(len(row.get(name, ())) in (0, words) for name in ("labels", "cue", "scope"))
+        assert any(row.get("cue", [1]))
+        for text, start in zip(answers["text"], answers["answer_start"], strict=True):
             assert row["context"][start : start + len(text)] == text
-
-
-def check_choices(rows):
-    assert len({len(row["choices"]) for row in rows}) == 1
-    assert all(0 <= row.get("label", 0) < len(row["choices"]) for row in rows)
-
-
-def check_texts(rows):
-    assert len(rows)
-    assert rows.features["text"].dtype == "string"
-    assert len(set(rows["place"])) == len(rows)
+        if "choices" in row:
+            assert 0 <= row.get("label", 0) < len(row["choices"]) == len(rows[0]["choices"])
 
 
 FLAT = [
@@ -102,36 +87,31 @@ def tables(*valid):
 
 
 FORMATS = {
-    # a reader, the check of its rows, values of its options, and valid files by their endings
+    # a reader, values of its options, and valid files by their endings
     "squad": (
-        *(load_squad, check_answers, SKIPPING | {"require_answers": EITHER, "require_question": EITHER}),
+        *(load_squad, SKIPPING | {"require_answers": EITHER, "require_question": EITHER}),
         {**json_files(FLAT), ".json": [SQUAD]},
     ),
     "texts": (
-        *(load_texts, check_texts, LABELED | SKIPPING | {"layout": LAYOUTS}),
+        *(load_texts, LABELED | SKIPPING | {"layout": LAYOUTS}),
         {**tables(TABLE, PAIRS), ".json": [json.dumps(rows) for rows in (CLASSES, SCORES, SETS)]},
     ),
     "choices": (
-        *(load_choices, check_choices, LABELED | SKIPPING | {"columns": [None, ChoiceColumns(choices="label")]}),
+        *(load_choices, LABELED | SKIPPING | {"columns": [None, ChoiceColumns(choices="label")]}),
         {**json_files(ENDINGS), **tables(SWAG)},
     ),
-    "sentences": (load_sentences, check_words, WORDS, json_files(TOKENS)),
+    "sentences": (load_sentences, WORDS, json_files(TOKENS)),
     "columns": (
-        *(load_sentences, check_words, WORDS),
+        *(load_sentences, WORDS),
         {".conll": [sample("columns.conll", 8), sample("names.conll", 8)], ".tsv": [sample("errors.tsv", 8)]},
     ),
-    "conllu": (load_sentences, check_words, WORDS, {".conllu": [CONLLU]}),
-    "cged": (
-        load_sentences,
-        check_words,
-        LABELED | SKIPPING,
-        {".xml": [sample("errors.xml", 2, "</DOC>") + "</DOC>"]},
-    ),
-    "bioscope": (load_negation, check_cues, NEGATION, {".xml": [sample("negation/bioscope.xml")]}),
-    "sfu": (load_negation, check_cues, NEGATION, {".xml": [sample("negation/sfu/garden.xml")]}),
-    "starsem": (load_negation, check_cues, NEGATION, {".txt": [sample("negation/starsem.txt", 20)]}),
-    "negation": (load_negation, check_cues, NEGATION, json_files(CUES)),
-    "names": (load_label_names, len, {"columns": [TokenColumns(label="labels")]}, {".json": LABELS}),
+    "conllu": (load_sentences, WORDS, {".conllu": [CONLLU]}),
+    "cged": (load_sentences, LABELED | SKIPPING, {".xml": [sample("errors.xml", 2, "</DOC>") + "</DOC>"]}),
+    "bioscope": (load_negation, NEGATION, {".xml": [sample("negation/bioscope.xml")]}),
+    "sfu": (load_negation, NEGATION, {".xml": [sample("negation/sfu/garden.xml")]}),
+    "starsem": (load_negation, NEGATION, {".txt": [sample("negation/starsem.txt", 20)]}),
+    "negation": (load_negation, NEGATION, json_files(CUES)),
+    "names": (load_label_names, {"columns": [TokenColumns(label="labels")]}, {".json": LABELS}),
 }
 NOTHING = [b"", b" \n", b"\xef\xbb\xbf", b"\0", b"\xff\xfe", b"[]", b"{}", b"[[]]", b"null", b"<a/>"]
 
@@ -139,7 +119,7 @@ NOTHING = [b"", b" \n", b"\xef\xbb\xbf", b"\0", b"\xff\xfe", b"[]", b"{}", b"[[]
 @sizes
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_file_is_read_or_refused(kind, examples, tmp_path):
-    load, check_rows, options, files = FORMATS[kind]
+    load, options, files = FORMATS[kind]
     required = {"columns": TokenColumns()} if kind == "names" else {}
 
     def holds(drawn):
@@ -147,7 +127,7 @@ def test_a_file_is_read_or_refused(kind, examples, tmp_path):
         path = tmp_path / f"fuzzed{ending}"
         path.write_bytes(content)
         rows = outcome(lambda: load(path, **required | given), path.name)
-        if rows is not None:
+        if rows is not None and kind != "names":
             check_rows(rows)
 
     anything = st.one_of(st.sampled_from(NOTHING), st.binary(max_size=30), st.text(max_size=30).map(str.encode))

@@ -8,9 +8,8 @@ import spacy
 
 from hf_localattn.files import atomic_write
 from hf_localattn.installed import parse_store
-from hf_localattn.installed.parse_store import FILE, VARIABLE, decode, encode, key_of
+from hf_localattn.installed.parse_store import FILE, VARIABLE, key_of
 from hf_localattn.models import sla_parser
-from hf_localattn.models.sla_alignment import Words
 from hf_localattn.models.sla_parser import load_pipeline, parse
 from tests.tiny_parser import SENTENCES, record_parses, tiny_parser
 
@@ -134,10 +133,3 @@ def test_a_broken_cache_is_left_out_with_one_warning(break_it, folder, caplog, m
     sla_parser._cache.clear()
     assert contents(TEXTS) == fresh
     assert [VARIABLE in record.message for record in caplog.records] == [True]
-
-
-@pytest.mark.parametrize(
-    "words", [Words(0, [], [], []), Words(0, []), Words(2, [1, 1]), Words(1, [0], [1], [2]), Words(1)]
-)
-def test_parses_become_texts_and_back(words):
-    assert content(decode(encode(words))) == content(words)

@@ -214,7 +214,6 @@ def test_all_cases_together():
     [
         ([NEVER], [(NEVER[0], "He _ left _ _ , _ and _ .")], 2 / 3, 2 / 4),
         ([NEVER, CARELESS], [CARELESS], 1, 1 / 2),
-        ([NEVER], [CARELESS, NEVER], 1 / 2, 1),
         ([EMPTY, CARELESS], [EMPTY, CARELESS], 1, 1),
         ([EMPTY], [NEVER], 0, 1),
         ([NEVER], [EMPTY], 1, 0),
@@ -226,10 +225,7 @@ def test_all_cases_together():
 def test_means_over_negations(gold, predicted, precision, recall):
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0
     scores = scores_of((LEFT, gold, predicted))
-    expected = {"instance_f1": f1, "instance_precision": precision, "instance_recall": recall}
-    assert {name: scores[name] for name in INSTANCE_SCORES} == pytest.approx(
-        {name: round(100 * value, 2) for name, value in expected.items()}
-    )
+    assert prf(scores, "instance_") == pytest.approx([100 * precision, 100 * recall, 100 * f1], abs=0.01)
 
 
 @pytest.mark.parametrize("change", [{"cue_text": ["", ""]}, {"cue_text": ["no"]}, {"scope_text": ["a"]}])

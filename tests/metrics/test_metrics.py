@@ -13,6 +13,7 @@ from hf_localattn.metrics.classification_scores import SCORES, logger
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import load_main
 
+NUMBER = "datasets.Value('int64')"
 MODULE = """
 import datasets
 import evaluate
@@ -30,7 +31,7 @@ class Share(evaluate.Metric):
 
 @pytest.fixture
 def share(tmp_path):
-    def write(kind="datasets.Value('int64')"):
+    def write(kind=NUMBER):
         (tmp_path / "share").mkdir(exist_ok=True)
         (tmp_path / "share" / "share.py").write_text(MODULE.format(kind=kind))
         return str(tmp_path / "share")
@@ -57,7 +58,7 @@ def test_modules(share, tmp_path):
 @pytest.mark.parametrize(
     ("script", "kind", "rows"),
     [
-        ("run_glue", "datasets.Value('int64')", [{"text": "the cat sat", "label": label} for label in "ab"]),
+        ("run_glue", NUMBER, [{"text": "the cat sat", "label": label} for label in "ab"]),
         (
             "run_ner",
             "datasets.List(datasets.Value('string'))",

@@ -3,16 +3,11 @@
 import os
 import shutil
 import socket
-import subprocess
-import sys
-import time
-from urllib.request import urlopen
 
 import pytest
 
 from hf_localattn.serving.demo import build_page
 from hf_localattn.serving.page import TASKS, launch
-from hf_localattn.serving.space import space_files
 from tests.serving.models import Cues, pipe
 
 gradio = pytest.importorskip("gradio", reason="the extra `demo` is not installed")
@@ -117,29 +112,3 @@ def test_bad_texts_are_answered_by_a_message(visit):
     ask(page, Text="<b>Mira</b> <img src=x onerror=alert(1)>")
     page.locator(".textfield .token").first.wait_for()
     assert not page.locator(".textfield :is(b, img)").count()
-
-
-def test_the_program_of_a_space_answers_without_the_package(demo_output, tmp_path, visit):
-    (tmp_path / "app.py").write_text(space_files(demo_output, str(demo_output), "main")["app.py"])
-    program = "import sys, runpy; sys.modules['hf_localattn'] = None; runpy.run_path('app.py', run_name='__main__')"
-    port = str(free_port())
-    environment = {**os.environ, "GRADIO_SERVER_PORT": port, "HF_HOME": str(tmp_path / "home"), "PYTHONPATH": ""}
-    process = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment)
-    try:
-        while not answers(f"http://127.0.0.1:{port}/"):
-            assert process.poll() is None
-            time.sleep(0.3)
-        page = visit(f"http://127.0.0.1:{port}/")
-        ask(page, Question="Who is the baker?", Passage="Hugo is the smith. The baker Mira grows white roses.")
-        expect_marks(page, "answer", "Mira")
-        page.close()
-    finally:
-        process.kill()
-        process.wait()
-
-
-def answers(url):
-    try:
-        return urlopen(url, timeout=5).status == 200
-    except OSError:
-        return False

@@ -92,7 +92,7 @@ print(names["TASKS"][settings["task"]].answer(pipe, texts, False).result)
 """
 
 
-@pytest.mark.slow(reason="a process that imports torch and transformers anew; the browser test runs app.py, too")
+@pytest.mark.slow(reason="a process that imports torch and transformers anew")
 def test_the_program_works_without_the_package(reader, tmp_path):
     (tmp_path / "app.py").write_text(space_files(reader, str(reader), "main")["app.py"])
     done = run_fresh(PROGRAM, tmp_path)
