@@ -10,9 +10,8 @@ import transformers
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
-from tests.models.ablations import ablations_of
 from tests.models.test_generation import tiny_generator
-from tests.models.tiny import CASES, adapted, loss, tiny_config, tiny_model, token_ids
+from tests.models.tiny import CASES, ablations_of, adapted, loss, tiny_config, tiny_model, token_ids
 from tests.programs import ROOT, offline, programs, run_program
 from tests.qa_helpers import GENERATORS
 

@@ -10,7 +10,7 @@ from hf_localattn.inspection import attention_map, gate_values, token_weights
 from hf_localattn.inspection.reading import read
 from hf_localattn.resources import tiny_backbone
 from tests.inspection.models import TEXT, loaded, output_of
-from tests.models.ablations import choices
+from tests.models.tiny import choices
 from tests.qa_helpers import byte_pieces, tiny_bert, word_pieces
 
 TOKENS = ("[CLS]", "the", "cat", "##s", "sat", "on", "the", "red", "mat", ".", "[SEP]")

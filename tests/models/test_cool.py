@@ -1,7 +1,8 @@
-"""COOL's models: where the local encoder stands, sizes, losses, and transformers' classes."""
+"""COOL's layers against the papers' equations and torch's, and its models: order, sizes, losses, stock classes."""
 
 import pytest
 import torch
+from torch import nn
 from transformers import (
     BertConfig,
     BertForMultipleChoice,
@@ -10,26 +11,314 @@ from transformers import (
     BertForTokenClassification,
 )
 
-from hf_localattn import CoolConfig, CoolModel
-from tests.models.naive import assert_same
-from tests.models.tiny import COMMON, tiny_config, tiny_model, token_ids
+from benchmarks.cool import unfold_and_fold
+from hf_localattn import CoolConfig, CoolModel, outlook_attention, outlook_attention_matrix
+from hf_localattn.models.cool_convolution import adaptive_pool
+from hf_localattn.models.cool_local_encoder import LAYERS, LocalEncoder
+from hf_localattn.models.modeling_cool import Fusion
+from tests.models.naive import (
+    MASK,
+    EqualsLoop,
+    assert_same,
+    pair,
+    pairs,
+    random_states,
+    randomized,
+    saved,
+    with_gradients,
+)
+from tests.models.tiny import COMMON, OUTLOOKERS, tiny_config, tiny_model, token_ids
 from tests.reference import cool as reference
+from tests.reference import cool_baselines as baselines
 
-MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])
+SIZE = 6
+HEADS = {"dynamic_conv": 2, "visual_outlook": 1, "rgcn": 1, "gat": 2, "hgt": 3}
+WINDOWS = {
+    **dict.fromkeys(HEADS, ("graph_window", 1, 2)),
+    **dict.fromkeys([*HEADS][:2], ("outlook_kernel_size", 3, 5)),
+}
+CONTIGUOUS = MASK[:4]
+
+
+def config(heads=1, **fields):
+    backbone = {"model_type": "bert", "hidden_size": SIZE, "num_attention_heads": heads}
+    return CoolConfig(backbone_config=backbone, **fields)
+
+
+def encoder_of(kind="outlook", **fields):
+    few = {"conv_filters": 5 if "outlook_num_heads" in fields else 2, "num_local_layers": 1}
+    return randomized(LocalEncoder(config(HEADS.get(kind, 1), local_attention=kind, **{**few, **fields})), scale=0.4)
+
+
+# --- outlook attention
+
+
+class Outlook(nn.Module):
+    """Outlook attention as a module without parameters, whose scores are a part of its input."""
+
+    def __init__(self, window=3, heads=SIZE, **options):
+        super().__init__()
+        self.window, self.heads, self.options = window, heads, options
+
+    def forward(self, values, scores, mask=None, **options):
+        scores = scores.unflatten(-1, (self.window, self.window, self.heads))
+        return outlook_attention(values, scores, mask, **self.options, **options)
+
+
+WAYS = [
+    *({"heads": heads} for heads in (6, 2, 1)),
+    *({"window": window} for window in (1, 5)),
+    *({"joint_softmax": True, "heads": heads} for heads in (6, 2)),
+    *({"mask_outside_window": True, "heads": heads} for heads in (6, 2)),
+    {"joint_softmax": True, "mask_outside_window": True},
+]
+OPTIONS = {str(options): options for options in WAYS}
+
+
+class TestOutlook(EqualsLoop):
+    cases = OPTIONS
+    shapes = (((1, 1),), ((2, 2),), ((1, 9),))
+
+    def build(self, case):
+        return Outlook(**self.cases[case])
+
+    def inputs(self, case, shape):
+        module = self.build(case)
+        scores = 2 * torch.randn(*shape, module.window**2 * module.heads, dtype=torch.float64)
+        return [random_states(*shape, SIZE), scores.requires_grad_()]
+
+    def run(self, module, inputs, masks):
+        mixed, nothing = module(*inputs, *masks)
+        assert nothing is None
+        with_weights, weights = module(*inputs, *masks, return_weights=True)
+        tolerance = 1e-2 if mixed.dtype.itemsize < 4 else 1e-5 if mixed.dtype.itemsize < 8 else 1e-12
+        assert_same([with_weights], [mixed], tolerance * max(1, float(mixed.detach().abs().max())))
+        real = torch.ones(mixed.shape[:2], dtype=torch.bool) if masks[0] is None else masks[0]
+        sums = weights.sum((3, 4)) if module.options.get("joint_softmax") else weights.sum(3)
+        torch.testing.assert_close(sums[real], torch.ones_like(sums[real]), rtol=0.02, atol=0.02)
+        assert not weights[~real].any()
+        return mixed
+
+    def loop(self, module, case, rows, reals):
+        values, scores = rows
+        scores = scores.unflatten(-1, (module.window, module.window, module.heads))
+        return reference.outlook_attention(values, scores, *reals, **module.options)
+
+
+def random_windows(batch=2, length=5, features=6, window=3):
+    return [random_states(batch, length, *more, features) for more in ((), (window, window))]
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 5), (2, 4, 3, 1), (3, 9, 7, 3), (2, 6, 2, 5)], ids=str)
+def test_equals_unfold_and_fold(sizes):
+    inputs = random_windows(*sizes)
+    fast = with_gradients(lambda *tensors: outlook_attention(*tensors)[0], inputs)
+    assert_same(fast, with_gradients(unfold_and_fold, inputs))
+
+
+def test_gradients_have_gradients_and_transforms_see_through():
+    function = lambda *tensors: outlook_attention(*tensors, torch.tensor([[1, 1, 0]]))[0]  # noqa: E731
+    small = random_windows(1, 3, 2)
+    assert torch.autograd.gradcheck(function, small)
+    assert torch.autograd.gradgradcheck(function, small)
+    values, scores = (tensor.detach() for tensor in random_windows())
+    per_example = torch.func.vmap(torch.func.grad(lambda v, s: outlook_attention(v[None], s[None])[0].square().sum()))
+    whole = torch.func.grad(lambda v: outlook_attention(v, scores)[0].square().sum())(values)
+    torch.testing.assert_close(per_example(values, scores), whole)
+
+
+def test_dropout_keeps_the_expectation():
+    values, scores = (tensor.detach() for tensor in random_windows(length=3, features=2))
+    mean = torch.stack([outlook_attention(values, scores, dropout=0.3)[0] for _ in range(2000)]).mean(0)
+    torch.testing.assert_close(mean, outlook_attention(values, scores)[0], rtol=0.12, atol=0.12)
+    layer, states = encoder_of(use_conv=False, outlook_dropout=0.3), random_states(3, 7, SIZE)
+    assert torch.equal(layer(states)[0], layer(states)[0])
+    assert not torch.equal(layer.train()(states)[0], layer(states)[0])
+
+
+def test_the_matrix_is_the_map_that_the_attention_applies():
+    """With the same value in every feature, applying the matrix equals applying the attention and averaging."""
+    values, scores = (tensor.detach() for tensor in random_windows())
+    values = values[..., :1].expand_as(values)
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    mixed, weights = outlook_attention(values, scores, mask, return_weights=True)
+    matrix = outlook_attention_matrix(weights, mask)
+    torch.testing.assert_close((matrix @ values[..., :1])[..., 0], mixed.mean(-1))
+    assert not matrix[1, :, 2:].any()
+
+
+# --- convolutions, local layers, baselines and fusion
+
+ENCODERS = {
+    **OUTLOOKERS,
+    **{
+        f"conv {pooling} {alignment} {kernels}": {
+            **{"kind": "conv", "conv_pooling": pooling, "conv_alignment": alignment, "conv_kernel_sizes": kernels}
+        }
+        for pooling in ("max", "avg")
+        for alignment in ("adaptive", "same")
+        for kernels in ((3, 4, 5), (1, 2))
+    },
+    **{f"{kind} {size}": {"kind": kind, field: size} for kind, (field, *sizes) in WINDOWS.items() for size in sizes},
+}
+
+
+def layer_loop(layer, fields, row):
+    match fields.get("kind", "outlook"):
+        case "outlook":
+            norms = (layer.attention_norm, layer.feed_forward_norm)
+            layers = (pair(layer.value), pair(layer.attention_scores), pairs(layer.feed_forward))
+            joint, masked = fields.get("outlook_softmax") == "window", fields.get("mask_outside_window", False)
+            more = {"norms": norms, "joint_softmax": joint, "mask_outside_window": masked}
+            sizes = (fields.get("outlook_kernel_size", 3), fields.get("outlook_num_heads", row.shape[-1]))
+            return reference.outlook_layer(row, [True] * len(row), *layers, *sizes, **more), None
+        case "dynamic_conv":
+            layers = (pair(layer.gate), pair(layer.kernel), pair(layer.output))
+            return baselines.dynamic_convolution(row, *layers, layer.window, layer.num_heads)
+        case "visual_outlook":
+            layers = (
+                pair(layer.value),
+                pairs(layer.attention_scores),
+                pair(layer.projection),
+                pair(layer.feed_forward),
+            )
+            return baselines.visual_outlook(row, *layers, layer.window)
+        case "rgcn":
+            return baselines.relational_graph(row, pair(layer.own), pair(layer.neighbour), layer.window)
+        case "gat":
+            vectors = (layer.target_vector, layer.source_vector, layer.bias)
+            return baselines.graph_attention(row, pair(layer.value), *vectors, layer.window)
+        case "hgt":
+            layers = (pair(layer.query), pair(layer.key), pair(layer.value))
+            matrices = (layer.attention, layer.message, layer.prior)
+            return baselines.heterogeneous_graph(row, *layers, *matrices, pair(layer.output), layer.window)
+
+
+class TestLocalEncoder(EqualsLoop):
+    """The reference reads one example without its padding. Only weights have to be 0 at padding."""
+
+    cases = ENCODERS
+    few = ("with convolutions", "without", *(name for name, fields in ENCODERS.items() if "kind" in fields))
+    masks = (CONTIGUOUS,)
+    shapes = (((1, 1),), ((1, 2),), ((2, 5),), ((1, 8),))
+
+    def build(self, case):
+        return encoder_of(**self.cases[case])
+
+    def inputs(self, case, shape):
+        return [random_states(*shape, SIZE)]
+
+    def run(self, module, inputs, masks):
+        (mask,) = masks
+        states, weights = module(*inputs, mask, output_attentions=True)
+        assert module(*inputs, mask)[1] is None
+        states = states if mask is None else states.masked_fill(~mask.unsqueeze(-1), 0)
+        return [states, *(one for one in weights if one.dim() == 4)]  # those of outlook layers: above
+
+    def loop(self, module, case, rows, reals):
+        fields, there = self.cases[case], torch.tensor(reals[0])
+        row, weights = rows[0][there], None
+        if module.convolution_block is not None:
+            kernels = pairs(module.convolution_block.convolutions)
+            how = fields.get("conv_pooling", "max"), fields.get("conv_alignment", "adaptive")
+            row = reference.convolution_block(row, kernels, *how)
+        for layer in module.layers:
+            row, weights = layer_loop(layer, fields, row)
+        found = [row] if weights is None else [row, weights]
+        return [one.new_zeros(len(there), *one.shape[1:]).index_put((there.nonzero()[:, 0],), one) for one in found]
+
+
+class TestFusion(EqualsLoop):
+    """Fusion reads no mask."""
+
+    cases = ("concat", "sum", "gate")
+
+    def build(self, case):
+        return randomized(Fusion(config(mode="g&l", fusion=case, conv_filters=2)))
+
+    def inputs(self, case, shape):
+        return [random_states(*shape, SIZE), random_states(*shape, SIZE)]
+
+    def run(self, module, inputs, masks):
+        return module(*inputs)
+
+    def loop(self, module, case, rows, reals):
+        layers = {name: pair(layer) for name, layer in module.named_children()}
+        return torch.stack([reference.fusion(case, *both, **layers) for both in zip(*rows, strict=True)])
+
+
+def test_equals_the_papers_two_dimensional_convolution():
+    """The paper has kernels of k x (H + 4) over an image of L x H with padding 2."""
+    block = encoder_of(conv_kernel_sizes=[4], num_local_layers=0)
+    image = nn.Conv2d(1, 2, (4, SIZE + 4), padding=2).double()
+    with torch.no_grad():
+        image.weight[:, 0, :, 2:-2] = block.convolution_block.convolutions[0].weight.transpose(1, 2)
+        image.bias.copy_(block.convolution_block.convolutions[0].bias)
+    states = random_states(2, 7, SIZE)
+    pooled = nn.functional.adaptive_max_pool1d(image(states[:, None])[..., 0].relu(), 7).transpose(1, 2)
+    assert_same([block(states)[0]], [pooled])
+
+
+@pytest.mark.parametrize("pooling", ["max", "avg"])
+@pytest.mark.parametrize("extra", [0, 1, 2, 3, 4])
+def test_pooling_equals_torchs(pooling, extra):
+    torchs = {"max": nn.functional.adaptive_max_pool1d, "avg": nn.functional.adaptive_avg_pool1d}[pooling]
+    for length in (1, 2, 3, 6, 11):
+        features = torch.randn(2, length + extra, 3, dtype=torch.float64)
+        expected = torchs(features.transpose(1, 2), length).transpose(1, 2)
+        torch.testing.assert_close(adaptive_pool(features, None, pooling, length), expected)
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_baselines_are_exported_as_one_graph(kind):
+    """A strict export begins with the compiler's graph."""
+    torch.compiler.reset()
+    layer, states = encoder_of(kind), random_states(4, 7, SIZE)
+    traced = torch.export.export(layer, (states.detach(), CONTIGUOUS), strict=True).module()
+    assert_same(*(with_gradients(lambda one, run=run: run(one, CONTIGUOUS)[0], [states]) for run in (traced, layer)))
+
+
+def test_visual_outlook_keeps_no_scores():
+    """Tensors saved for backward take a few times the memory of the states, not K**4 = 81 times."""
+    states = random_states(3, 65, SIZE)
+    assert saved(lambda: encoder_of("visual_outlook")(states, torch.ones(3, 65))) < 10 * states.nbytes
+
+
+@pytest.mark.parametrize(("kind", "bounds"), [("gat", [(6 / 13) ** 0.5] * 2 + [0]), ("hgt", [1, 1, 1])])
+def test_initialize_fills_what_the_meta_device_left_empty(kind, bounds, poisoned_memory):
+    """By Glorot's bound of one head; what transformers says is loaded stays."""
+    with torch.device("meta"):
+        layer = LAYERS[kind](config(1 if kind == "gat" else 2, local_attention=kind))
+    layer.to_empty(device="cpu")
+    own = [parameter for name, parameter in layer.named_parameters() if "." not in name]
+    layer.initialize()
+    for parameter, bound in zip(own, bounds, strict=True):
+        assert 0.7 * bound <= parameter.abs().max() <= bound
+    with torch.no_grad():
+        own[0].fill_(7.0)
+    own[0]._is_hf_initialized = True
+    layer.initialize()
+    assert (own[0] == 7.0).all()
+
+
+# --- models
+
+
+PADDED = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])
 
 
 @pytest.mark.parametrize("backbone", ["bert", "albert"])
 @pytest.mark.parametrize("use_conv", [True, False])
 def test_the_local_encoder_stands_above_below_or_beside_the_backbone(use_conv, backbone):
-    ids, real = token_ids(3, 5), MASK.bool()
+    ids, real = token_ids(3, 5), PADDED.bool()
     for mode in ("g2l", "l2g", "g&l"):
         model = tiny_model("cool", backbone=backbone, mode=mode, use_conv=use_conv)
-        output = model(ids, attention_mask=MASK, output_hidden_states=True)
+        output = model(ids, attention_mask=PADDED, output_hidden_states=True)
         states = output.hidden_states[-1] if mode == "g2l" else model.get_input_embeddings()(ids)
         local, _ = model.local_encoder(states, real)
         words = {"inputs_embeds": local} if mode == "l2g" else {"input_ids": ids}
-        places = (MASK.cumsum(-1) - 1).clamp(min=0)
-        alone = model.backbone_model(**words, attention_mask=MASK, position_ids=places).last_hidden_state
+        places = (PADDED.cumsum(-1) - 1).clamp(min=0)
+        alone = model.backbone_model(**words, attention_mask=PADDED, position_ids=places).last_hidden_state
         assert_same([output.hidden_states[-1][real]], [alone[real]], 1e-6)
         expected = model.fusion(alone, local) if mode == "g&l" else local if mode == "g2l" else alone
         assert_same([output.last_hidden_state[real]], [expected[real]], 1e-6)
@@ -109,9 +398,9 @@ def test_without_local_layers_heads_and_losses_are_the_stock_classes(case):
 @pytest.mark.parametrize(("backbone", "place"), [("bert", 0), ("xlnet", -1)])
 def test_texts_are_represented_by_the_backbones_own_token(backbone, place):
     model, ids = tiny_model("cool", "text-classification", backbone), token_ids(3, 5)
-    states = model.cool(ids, attention_mask=MASK).last_hidden_state
-    own = torch.stack([row[real][place] for row, real in zip(states, MASK.bool(), strict=True)])
-    assert_same([model(ids, attention_mask=MASK).logits], [model.sequence_classifier(own)], 1e-6)
+    states = model.cool(ids, attention_mask=PADDED).last_hidden_state
+    own = torch.stack([row[real][place] for row, real in zip(states, PADDED.bool(), strict=True)])
+    assert_same([model(ids, attention_mask=PADDED).logits], [model.sequence_classifier(own)], 1e-6)
 
 
 @pytest.mark.parametrize("backbone", CoolConfig.tested_backbones)

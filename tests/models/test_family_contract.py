@@ -9,7 +9,6 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from transformers import AutoConfig, AutoModel
 
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
-from tests.models.ablations import ablations_of
 from tests.models.naive import assert_same
 from tests.models.tiny import (
     CASES,
@@ -17,6 +16,7 @@ from tests.models.tiny import (
     MARKED_CASES,
     OTHER_FIELD,
     TRACEABLE,
+    ablations_of,
     adapted,
     at_tokens,
     backbones_of,

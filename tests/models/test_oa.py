@@ -1,21 +1,252 @@
-"""What an OA model does beside its mechanism: where blocks and dropout stand, and the inputs that it needs."""
+"""Orthogonal attention and its block against the paper's equations, and its models: dropout and inputs."""
+
+import itertools
 
 import pytest
 import torch
 from torch.nn import functional
 
 from hf_localattn import OaXLNetModel
-from hf_localattn.models.oa_attention import query_positions
+from hf_localattn.models.configuration_oa_xlnet import OaXLNetConfig
+from hf_localattn.models.oa_attention import OrthogonalAttention, OrthogonalAttentionBlock, query_positions
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from tests.models.naive import assert_same
-from tests.models.tiny import at_tokens, gradients, tiny_config, tiny_model, token_ids
+from tests.models.naive import (
+    EqualsLoop,
+    LargestTensor,
+    assert_same,
+    pair,
+    random_states,
+    randomized,
+    saved,
+    with_gradients,
+)
+from tests.models.tiny import INTERACTIONS, at_tokens, gradients, tiny_config, tiny_model, token_ids
+from tests.reference import oa as reference
+
+SIZE, HEADS = 18, 2  # d_k = 9, whose root is an odd number of its own
+CONTEXT = torch.tensor(
+    [[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 1, 1, 1, 1, 1, 0]]
+).bool()
+QUERIES = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]]).bool()
+every_interaction = pytest.mark.parametrize("interaction", INTERACTIONS)
+
+
+def combinations(interaction):
+    """Combinations of options. `conv_num_filters` concerns only alpha and is not combined with beta's options."""
+    bidirectional, convolutional = interaction in ("emb", "ca"), interaction in ("c", "ca")
+    for sharing, shared, summary, filters in itertools.product(
+        ("trunk", "none", "all"), [False, True], ["tanh", "plain"], [None, 1, 2]
+    ):
+        of_beta, of_alpha = shared or summary != "tanh", filters is not None
+        if (of_beta and (of_alpha or not bidirectional)) or (of_alpha and not convolutional):
+            continue
+        fields = {"kv_sharing": sharing, "share_context_projection": shared, "query_summary": summary}
+        yield {"local_attention": interaction, **fields, "conv_num_filters": filters}
+
+
+PLAIN = {interaction: {"local_attention": interaction} for interaction in INTERACTIONS}
+CASES = {**PLAIN, **{"-".join(map(str, case.values())): case for one in INTERACTIONS for case in combinations(one)}}
+
+
+def built(module_class=OrthogonalAttention, **fields):
+    backbone = {"model_type": "bert", "hidden_size": SIZE}
+    sizes = {"oa_num_heads": HEADS, "oa_intermediate_size": 11, "oa_dropout": 0.0}
+    return randomized(module_class(OaXLNetConfig(backbone_config=backbone, **{**sizes, **fields})), scale=0.3)
+
+
+def states(*shape):
+    return random_states(*shape, SIZE)
+
+
+def of_head(layer, number):
+    """Return weight and bias of one head of a `HeadwiseLinear`."""
+    return layer.weight[number], None if layer.bias is None else layer.bias[number]
+
+
+def part(layer, number):
+    """Return the rows of one head in a Linear over all heads."""
+    return layer.weight.chunk(HEADS)[number], layer.bias.chunk(HEADS)[number]
+
+
+def head_parameters(module, number, local_attention, kv_sharing="trunk", query_summary="tanh", **case):
+    """Return the layers of one head by the reference's names: alpha of keys, alpha of values, and beta."""
+    interaction, beta = module.interaction, module.query_vectors
+    names = ("context", "query") if local_attention in ("em", "emb") else ("context", "filters", "biases")
+
+    def alpha(trunk, last):
+        return {**{name: part(getattr(trunk, name), number) for name in names}, "last": of_head(last, number)}
+
+    key = value = alpha(interaction.trunk, interaction.key)
+    if kv_sharing != "all":
+        value = alpha(interaction.value_trunk if kv_sharing == "none" else interaction.trunk, interaction.value)
+    query = {"query": part(beta.query, number)}
+    if local_attention in ("emb", "ca"):
+        shared = case.get("share_context_projection", False)
+        query["context"] = key["context"] if shared else part(beta.context, number)
+        query["attention"] = None if query_summary == "plain" else of_head(beta.attention.output, number)
+    if local_attention == "emb":
+        query["last"] = of_head(beta.output, number)
+    if local_attention == "ca":
+        query |= {"filters": of_head(beta.filters, number), "biases": of_head(beta.biases, number)}
+    return key, value, query
+
+
+class TestAttention(EqualsLoop):
+    cases = CASES
+    few = INTERACTIONS
+    masks = (CONTEXT, QUERIES)
+    shapes = (((1, 1), (1, 1)), ((2, 7), (2, 1)), ((3, 1), (3, 2)), ((1, 5), (1, 3)))
+    scales = (1,)  # a product of features overflows sooner
+
+    def build(self, case):
+        return built(**self.cases[case])
+
+    def inputs(self, case, *shapes):
+        return [states(*shape) for shape in shapes]
+
+    def run(self, module, inputs, masks):
+        z, weights = module(*inputs, *masks, output_attentions=True)
+        plain, nothing = module(*inputs, *masks)
+        assert nothing is None
+        assert z.dtype is not torch.float64 or torch.equal(plain, z)
+        return z, weights
+
+    def loop(self, module, case, rows, reals, **options):
+        fields = self.cases[case]
+        heads = [head_parameters(module, number, **fields) for number in range(HEADS)]
+        return reference.orthogonal_attention(
+            *rows, *reals, fields["local_attention"], heads, pair(module.output), **options
+        )
+
+
+class TestDiagonal(TestAttention):
+    """The formula as the paper prints it, head by head, which needs a query token in each row."""
+
+    cases = PLAIN
+    masks = (CONTEXT[:3], QUERIES[:3])
+
+    def loop(self, module, case, rows, reals):
+        return super().loop(module, case, rows, reals, by_diagonal=True)
+
+
+class TestBlock(TestAttention):
+    cases = PLAIN
+
+    def build(self, case):
+        return built(OrthogonalAttentionBlock, **self.cases[case])
+
+    def loop(self, module, case, rows, reals):
+        oa, inner = module.attention, module.self_attention
+        heads = [head_parameters(oa, number, case) for number in range(HEADS)]
+        norms = {name: getattr(module, name) for name in ("attention_norm", "output_norm")}
+        layers = {
+            "attention": pair(oa.output),
+            **{name: pair(getattr(inner, name)) for name in ("query", "key", "value")},
+            "mixed": pair(inner.output),
+            **{name: pair(getattr(module, name)) for name in ("intermediate", "output")},
+            **{name: (*pair(norm), norm.eps) for name, norm in norms.items()},
+        }
+        return reference.block(*rows, *reals, case, heads, layers, HEADS)
+
+
+@every_interaction
+def test_one_query_token_gives_its_values_and_beta_learns_nothing(interaction):
+    """The softmax over one token is the constant 1, so Z = W_D concat(V)."""
+    module, context, query = built(local_attention=interaction), states(2, 7), states(2, 3)
+    alpha, _ = reference.INTERACTIONS[interaction]
+    values = [head_parameters(module, number, interaction)[1] for number in range(HEADS)]
+    expected = [
+        [module.output.weight @ torch.cat([alpha(one, row, **value) for value in values]) for one in rows]
+        for rows, row in zip(context, query[:, 1], strict=True)
+    ]
+    z, _ = module(context, query, query_mask=torch.tensor([[False, True, False]] * 2))
+    assert_same([z, module(context, query[:, 1:2])[0]], [torch.stack([torch.stack(rows) for rows in expected])] * 2)
+    z.square().sum().backward()
+    assert all(not parameter.grad.any() for parameter in module.query_vectors.parameters())
+    assert all(not parameter.grad.any() for parameter in module.interaction.key.parameters())
+    assert module.interaction.value.weight.grad.any()
+
+
+@pytest.mark.parametrize("case", [*CASES][::3])
+@pytest.mark.parametrize("chunk_size", [1, 3, 7, 100])
+def test_chunks_equal_the_whole(case, chunk_size):
+    whole, chunked = (
+        built(OrthogonalAttentionBlock, oa_chunk_size=size, **CASES[case]) for size in (None, chunk_size)
+    )
+    chunked.load_state_dict(whole.state_dict())
+    inputs = [states(*mask.shape) for mask in (CONTEXT, QUERIES)]
+    found = [
+        with_gradients(lambda *given, one=one: one(*given, CONTEXT, QUERIES, True), inputs, one.parameters())
+        for one in (chunked, whole)
+    ]
+    assert_same(*found)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_dropout(chunk_size):
+    """It falls on the weights that are applied, not shown, is the same in backward, and keeps the expectation."""
+    module, inputs = built(oa_dropout=0.3, oa_chunk_size=chunk_size), [states(1, 5), states(1, 3)]
+    expected, weights = module(*inputs, output_attentions=True)
+    module.train()
+    assert torch.equal(module(*inputs, output_attentions=True)[1], weights)
+
+    def seeded(*tensors):
+        torch.manual_seed(0)
+        return module(*tensors)[0]
+
+    assert torch.autograd.gradcheck(seeded, inputs, fast_mode=True)
+    with torch.no_grad():
+        many, _ = module(*(one.expand(6000, -1, -1) for one in inputs))
+    assert (many - expected).abs().max() > 0.1
+    torch.testing.assert_close(many.mean(0, keepdim=True), expected.detach(), rtol=0.06, atol=0.06)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 4])
+@every_interaction
+def test_memory_is_linear_in_the_queries(interaction, chunk_size):
+    """No tensor has size (M, N, N), and with chunks none has (M, N, D). The maps of queries have (d_k, N, D)."""
+    module, length, queries = built(local_attention=interaction, oa_chunk_size=chunk_size), 40, 60
+    waiting = [
+        saved(lambda count=count: module(states(1, length), states(1, count))) / 8 for count in (queries, 2 * queries)
+    ]
+    with LargestTensor() as mode:
+        module(states(1, length), states(1, queries))[0].square().sum().backward()
+    assert mode.largest <= max(chunk_size or length, SIZE // HEADS) * queries * SIZE
+    assert mode.largest < length * queries * queries / 3
+    assert waiting[1] <= 2 * waiting[0]
+    assert chunk_size is None or waiting[0] < length * queries * SIZE
+
+
+@pytest.mark.parametrize(
+    ("interaction", "parameters"), [("em", 6_006_528), ("emb", 6_745_344), ("c", 6_080_352), ("ca", 6_825_408)]
+)
+def test_a_block_over_xlnet_base_has_the_parameters_in_the_docs(interaction, parameters):
+    with torch.device("meta"):
+        of_base_size = OaXLNetConfig(backbone_config={"model_type": "bert"}, local_attention=interaction)
+        block = OrthogonalAttentionBlock(of_base_size)
+    assert sum(parameter.numel() for parameter in block.parameters()) == parameters
+
+
+@pytest.mark.parametrize("rows", [[[0, 1, 0, 1, 1], [1, 0, 0, 0, 0]], [[0, 0, 1, 0, 0]], [[0, 0, 0], [0, 0, 0]]])
+def test_query_positions_are_those_of_the_text(rows):
+    """Padding comes after the query tokens, with valid positions."""
+    expected = [[place for place, there in enumerate(row) if there] for row in rows]
+    most = max(1, *map(len, expected), 0)
+    positions, mask = query_positions(torch.tensor(rows).bool())
+    assert mask.tolist() == [[number < len(row) for number in range(most)] for row in expected]
+    assert [row[real].tolist() for row, real in zip(positions, mask, strict=True)] == expected
+    assert 0 <= positions.min() <= positions.max() < len(rows[0])
+
+
+# --- models
+
 
 MASK = torch.tensor([[1] * 11, [1] * 7 + [0] * 4, [0] * 5 + [1] * 6])
 QUERY = torch.zeros(3, 11, dtype=torch.long)  # three, two and no query tokens
 QUERY[0, [1, 4, 9]] = 1
 QUERY[1, [0, 6]] = 1
-HEADS = tuple(FAMILIES["oa-xlnet"].heads)
+TASKS = tuple(FAMILIES["oa-xlnet"].heads)
 TOKENS = "token-classification"
 INPUTS = {"input_ids": token_ids(3, 11), "attention_mask": MASK}
 BATCH = {**INPUTS, "query_mask": QUERY}
@@ -65,7 +296,7 @@ def test_pads_are_never_query_tokens():
     assert_same(found, expected, tolerance=1e-6)
 
 
-@pytest.mark.parametrize("head", ["headless", *HEADS])
+@pytest.mark.parametrize("head", ["headless", *TASKS])
 def test_a_missing_query_is_named(head):
     model = tiny_model("oa-xlnet", head)
     given = token_ids(2, 5)[None] if head == "multiple-choice" else token_ids(2, 5)

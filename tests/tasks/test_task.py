@@ -170,7 +170,6 @@ def test_drawn_training_rows_are_nested_and_depend_on_the_seed():
     [
         ([[0, 0], [0]], True),
         ([[[0, 0], [0]], [[0], [0]]], True),  # of multiple choice: a mask for each text
-        ([[], []], True),
         ([[0, 0], [1]], False),
         ([[[0, 1], [0]], [[0], [0]]], False),
     ],
