@@ -17,8 +17,7 @@ from hf_localattn.models.sla_attention import gated_attention
 from hf_localattn.models.sla_masks import limited_rows, syntax_tables, window_tables
 from tests.kernels import DEVICE, NEEDS_KERNELS, compile_for_gpus
 from tests.models.naive import with_gradients
-from tests.models.test_sla_masks import batches, repeatable
-from tests.models.test_sla_mechanism import build, train
+from tests.models.test_sla_mechanism import batches, build, repeatable, train
 from tests.models.tiny import adapted, enable_checkpointing, token_ids
 
 pytestmark = NEEDS_KERNELS

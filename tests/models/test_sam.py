@@ -315,8 +315,8 @@ def test_a_backbone_can_be_frozen_and_freed_later(start, tmp_path):
     """What somebody froze or freed by hand is not undone without reason; other embeddings are as frozen as before."""
     tiny_sam(TEXTS, freeze_backbone=start).save_pretrained(tmp_path)
     model = SamRobertaForSequenceClassification.from_pretrained(tmp_path)
-    for part in (model, model.train()):
-        assert all(parameter.requires_grad != start for parameter in part.backbone_model.parameters())
+    assert all(parameter.requires_grad != start for parameter in model.backbone_model.parameters())
+    assert model.train().backbone_model.training != start
     first = next(model.backbone_model.parameters())
     for frozen in (not start, start):
         first.requires_grad_(not frozen)

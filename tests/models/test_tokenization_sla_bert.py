@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hf_localattn.models import sla_parser
-from hf_localattn.models.sla_alignment import Words, align, checked_heads
+from hf_localattn.models.sla_alignment import Words, align
 from hf_localattn.models.sla_masks import without_open_keys
 from hf_localattn.models.sla_parser import whitespace_words
-from tests.models.test_sla_masks import syntax_mask
+from tests.models.test_sla_mechanism import syntax_mask
 from tests.models.test_tokenizers import CAT, DOG, TOWN, rows, wrap
 from tests.reference import sla as reference
 from tests.tiny_parser import SENTENCES, record_parses, tiny_parser
@@ -323,8 +323,3 @@ def test_a_word_whose_end_was_cut_off_is_not_covered():
 def test_white_space_splits_as_python_does(text):
     words = whitespace_words(text)
     assert [text[start:end] for start, end in zip(words.starts, words.ends, strict=True)] == text.split()
-
-
-@given(st.integers(1, 9).flatmap(forests))
-def test_forests_are_accepted(heads):
-    assert checked_heads(heads, ["w"] * len(heads), "row 0").heads == heads
