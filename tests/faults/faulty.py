@@ -27,25 +27,18 @@ optuna.create_study(storage="sqlite:///:memory:")
 hf_localattn.CoolModel.from_backbone(tiny_backbone())
 
 
-def run(words: list[str], out: str, fault: dict) -> int | None:
-    """Run a script or `hf-localattn` in the current folder, to which a fault happens."""
-    arm(f"{Path(out).resolve()}{os.sep}", **fault)
-    if words[0] == "hf-localattn":
-        return main(words[1:])
-    runpy.run_path(str(ROOT / words[0]), run_name="__main__")
-    return 0
-
-
-def arm(out: str, before: str | None = None, count: int = 1, limit: int | None = None) -> None:
-    """Let something happen to this process.
+def run(words: list[str], out: str, before: str | None = None, count: int = 1, limit: int | None = None) -> int | None:
+    """Run a script or `hf-localattn` in the current folder, to which something happens.
 
     Args:
-        out: the output folder, with a separator at its end.
+        words: the command.
+        out: its output folder.
         before: an operation on a file of the output folder, such as "os.rename checkpoint-2/config.json": the process
             kills itself before the `count`-th one that this pattern matches.
         count: number of the operation, from 1.
         limit: no file may become longer than so many bytes.
     """
+    folder = f"{Path(out).resolve()}{os.sep}"
     matches = itertools.count(1)
 
     def watch(event: str, arguments: tuple) -> None:
@@ -55,7 +48,7 @@ def arm(out: str, before: str | None = None, count: int = 1, limit: int | None =
         if not isinstance(path, str | bytes | os.PathLike):
             return
         path = os.path.abspath(os.fsdecode(path))
-        found = path.startswith(out) and re.search(before, f"{event} {path.removeprefix(out)}")
+        found = path.startswith(folder) and re.search(before, f"{event} {path.removeprefix(folder)}")
         if found and next(matches) == count:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -63,3 +56,7 @@ def arm(out: str, before: str | None = None, count: int = 1, limit: int | None =
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     if before is not None:
         sys.addaudithook(watch)
+    if words[0] == "hf-localattn":
+        return main(words[1:])
+    runpy.run_path(str(ROOT / words[0]), run_name="__main__")
+    return 0

@@ -48,7 +48,7 @@ FAULTY = """
 import json, sys
 from tests.faults.faulty import run
 out, fault, *sys.argv = sys.argv[1:]
-sys.exit(run(sys.argv, out, json.loads(fault)))
+sys.exit(run(sys.argv, out, **json.loads(fault)))
 """
 
 
@@ -67,7 +67,7 @@ def case(folder):
 
 @pytest.fixture(scope="session")
 def run(python):
-    """Run a command, to which a fault of `faulty.arm` happens, and return its exit code (-9 if it was killed)."""
+    """Run a command, to which a fault of `faulty.run` happens, and return its exit code (-9 if it was killed)."""
 
     def run_command(name, folder, **fault):
         command = [*python, "-c", FAULTY, OUT, json.dumps(fault), *COMMANDS[name]]
