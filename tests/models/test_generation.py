@@ -265,6 +265,9 @@ def test_a_residual_and_closed_gates_start_as_the_stock_class(name, backbone, fi
     found, expected = model(**given), stock(ids, **labels(MASKED_WORDS, 3, 11))
     assert torch.equal(found.loss, expected.loss)
     assert torch.equal(found.logits, expected.logits)
+    assert found.hidden_states is None
+    assert len(model(**given, output_hidden_states=True).hidden_states) > 2
+    assert model(**given, output_hidden_states=[-1]).hidden_states[-1] is not None
     if "mlm_residual" in fields:
         torch.nn.init.normal_(model.masked_lm_projection.weight)
         assert not torch.equal(model(**given).logits, expected.logits)
