@@ -287,7 +287,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "changes", "message"), REFUSED, ids=str)
+@pytest.mark.parametrize(("kind", "changes", "message"), REFUSED, ids=[f"{row[0]}: {row[2]}" for row in REFUSED])
 def test_what_is_missing_or_wrong_is_named(kind, changes, message):
     model = tiny_model("sla-bert", TOKENS, local_attention=kind).train()
     given = adapted(model, **INPUTS, **labels(TOKENS, 3, 11))
