@@ -6,7 +6,6 @@ import pytest
 from transformers import AutoTokenizer
 
 from hf_localattn import SlaBertTokenizer
-from hf_localattn.cli import main as command
 from hf_localattn.hub import init_checkpoint
 from tests.scripts.conftest import SAMPLES
 from tests.tiny_parser import tiny_parser
@@ -69,10 +68,3 @@ def made(tmp_path_factory):
 )
 def test_fields_and_settings_that_are_refused(is_made, fields, word, made, refused):
     refused(word, "glue", REVIEWS, "train", **(made if is_made else SLA), local_config=fields)
-
-
-@pytest.mark.parametrize(("parser", "word"), [("xx_no_such_parser", "spacy download"), ("null", "has no parser")])
-def test_init_says_that_a_parser_is_missing(parser, word, tmp_path, caplog):
-    """The folder is written all the same: it may be for another machine."""
-    assert command(["init", "sla-bert", "tiny", str(tmp_path / "sla"), "--config", f"parser={parser}"]) == 0
-    assert word in caplog.text
