@@ -15,7 +15,7 @@ from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.page import TASKS
 from hf_localattn.serving.space import GRADIO, program, push_space, space_files
 from tests.fresh_process import run_fresh
-from tests.serving.models import loaded
+from tests.serving.conftest import loaded
 from tests.test_packaging import TESTED
 
 MODEL, SPACE = "somebody/reader", "somebody/page"
@@ -88,7 +88,7 @@ names = runpy.run_path("app.py", run_name="__main__")
 settings = names["SPACE"]
 pipe = names["load_pipe"](settings["task"], settings["model"], **settings["trust"])
 texts = ["Who is the baker?", "The baker Mira grows white roses."]
-print(names["TASKS"][settings["task"]].answer(pipe, texts, False).result)
+print(names["TASKS"][settings["task"]].answer(pipe, texts).result)
 """
 
 
