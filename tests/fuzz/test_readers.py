@@ -8,7 +8,7 @@ import pytest
 from hf_localattn.data import load_choices, load_negation, load_sentences, load_squad, load_texts
 from hf_localattn.data.choices import ChoiceColumns
 from hf_localattn.data.texts import GLUE_TASKS, MULTI_LABEL, REGRESSION, SINGLE_LABEL, TextColumns
-from hf_localattn.data.words import TokenColumns, load_label_names
+from hf_localattn.data.words import TokenColumns
 from hf_localattn.resources import FOLDER
 from tests.fuzz.strategies import changed, check, often, outcome, sizes
 
@@ -51,7 +51,6 @@ SCORES = [{"sentence": "z", "label": 0.5}, {"sentence": "y", "label": "2"}]
 SETS = [{"text": "x", "text_pair": "y", "label": ["a", "b"]}, {"text": "x", "text_pair": "y", "label": []}]
 TABLE = "text,label\nGood.,good\nBad.,bad\nx,1.0\ny,2.5"
 TEXTS = [json.dumps(rows) for rows in (CLASSES, SCORES, SETS)]
-LABELS = [json.dumps({"labels": ["O", "B-x"], "ner_tags": ["O"]}), '["O", "B-x"]']
 
 EITHER = [False, True]
 LABELED, SKIPPING = {"require_labels": EITHER, "skip_empty": EITHER}, {"skip_empty": EITHER}
@@ -88,7 +87,6 @@ FORMATS = {
     "sfu": (load_negation, NEGATION, {".xml": [sample("negation/sfu/garden.xml")]}),
     "starsem": (load_negation, NEGATION, {".txt": [sample("negation/starsem.txt", 20)]}),
     "negation": (load_negation, NEGATION, json_files(CUES)),
-    "names": (load_label_names, {"columns": [TokenColumns(label="labels")]}, {".json": LABELS}),
 }
 NOTHING = [b"", b" \n", b"\xef\xbb\xbf", b"\0", b"\xff\xfe", b"[]", b"{}", b"[[]]", b"null", b"<a/>"]
 
@@ -103,7 +101,7 @@ def test_a_file_is_read_or_refused(kind, examples, tmp_path):
         path = tmp_path / f"fuzzed{ending}"
         path.write_bytes(content)
         rows = outcome(lambda: load(path, **given), path.name)
-        if rows is not None and kind != "names":
+        if rows is not None:
             check_rows(rows)
 
     anything = st.one_of(st.sampled_from(NOTHING), st.binary(max_size=30), st.text(max_size=30).map(str.encode))
