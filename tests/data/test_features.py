@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
 from transformers import AutoTokenizer, RobertaTokenizer
 
 from hf_localattn import OaXLNetTokenizer
@@ -97,9 +96,6 @@ def test_choices_and_their_batch():
     assert batch["labels"].equal(torch.tensor([1, 0]))
     assert batch["input_ids"].shape == (2, 2, 12)
     assert batch["attention_mask"].sum(-1).tolist() == [[12, 12], [5, 6]]
-    del rows["label"]
-    bare = choices.choice_features(rows, TOKENIZER, 40)
-    assert set(collate([{name: bare[name][0] for name in bare}])) == set(bare)
 
 
 def numbers(text, blank):
@@ -141,7 +137,6 @@ def test_a_byte_level_tokenizer_sees_where_words_begin(tmp_path):
 ROW = columns("THE CATS [sat] on MATS", cue_type="single")
 TWICE = columns("[sat] CATS [on]", cue_type="multi")
 AFFIX = columns("[CATS] on", cue_type="affix")  # an affix's word may be in its scope
-UNSEEN = {"tokens": ["sat", "\u200b", "cats"], "cue": [0, 1, 0], "scope": [1, 0, 1], "cue_type": "single"}
 MARKED, NUMBERS = "[CLS] the cat ##s [CUE] sat on mat ##s [SEP]", ". 0 1 1 . 2 3 4 4 ."
 TYPED, OF_AFFIX = "[CLS] [CUE:multi] sat cat ##s [CUE:multi] on [SEP]", "[CLS] [CUE:affix] cat ##s on [SEP]"
 
@@ -170,17 +165,6 @@ def test_every_token_of_a_word_has_its_label_and_markers_have_none(row, options,
     assert encoded["labels"] == [numbers(labels, words.IGNORED)]
 
 
-def test_words_and_cues_that_the_model_does_not_see():
-    # [CLS] the cat ##s [CUE] [SEP]; [CLS] [CUE] sat cat ##s [SEP]; of the third row's cue there is no token
-    rows = [ROW, TWICE, UNSEEN]
-    for length, expected in ((6, ([3, 1, 1], [1, 1, 1])), (40, ([0, 0, 1], [0, 0, 1]))):
-        features = Dataset.from_dict(dict(marked(*rows, max_length=length)[0]))
-        assert scopes.count_unseen(Dataset.from_list(rows), features) == expected
-    scopes.check_knows_cues(OaXLNetTokenizer.from_backbone(TOKENIZER))
-    with pytest.raises(ValueError, match="no cue marker"):
-        scopes.check_knows_cues(TOKENIZER)
-
-
 def pairs(*margins):
     """Return logits of two labels, which differ by these."""
     return np.array([[0.0, margin] for margin in margins])
@@ -199,11 +183,6 @@ def test_a_word_is_in_scope_by_the_mean_of_its_tokens(margins, places, expected)
     assert scopes.word_labels(pairs(*margins), places, len(names), ["O", "x"]) == names
 
 
-def test_rows_without_features_have_empty_scopes():
-    examples = scopes.ScopeExamples(Dataset.from_list([ROW, TWICE]), [1], [[NO_WORD, 0, 1, 1, 2]])
-    assert examples.scopes(pairs(1, -1, -1, 2, 1)[None, :, ::-1], ["SCOPE", "O"]) == [[0] * 5, [0, 1, 1]]
-
-
 def test_answer_and_passage_ask_for_the_question():
     examples = {key: [value] for key, value in question().items()}
     whole = generation.generation_features(examples, TOKENIZER, 40, 20)
@@ -213,10 +192,6 @@ def test_answer_and_passage_ask_for_the_question():
     assert decoded(whole["labels"]) == ["[CLS] where sat the cat? [SEP]"]
     cut = generation.generation_features(examples, TOKENIZER, 40, 4)["labels"]
     assert decoded(cut) == ["[CLS] where sat [SEP]"]  # a cut question still has its end
-    padded = generation.generation_features(examples, TOKENIZER, 40, 20, pad_to_max_length=True)
-    for name, length, pad in (("input_ids", 40, 0), ("attention_mask", 40, 0), ("labels", 20, words.IGNORED)):
-        ids = whole[name][0]
-        assert padded[name] == [ids + [pad] * (length - len(ids))]
 
 
 # The word "dog" marks the answer, red words are far from it.

@@ -53,13 +53,6 @@ def test_the_seed_alone_decides():
     assert len({*map(tuple, chosen[0])}) == 5
 
 
-def test_groups_stay_whole():
-    for data in all_folds(numbered(60, sentence=[f"s{n // 3}" for n in range(60)]), 5, group_column="sentence"):
-        own = [set(rows["sentence"]) for rows in data.values()]
-        assert sum(map(len, own)) == len(set.union(*own)) == 20
-        assert list(map(len, data.values())) == [36, 12, 12]
-
-
 def test_every_part_has_the_classes_in_their_shares(recwarn):
     for data in all_folds(classified("a" * 60 + "b" * 30 + "c" * 10), 5, class_column="label"):
         assert [Counter(data[part]["label"]) for part in BOTH] == [Counter({0: 12, 1: 6, 2: 2})] * 2
@@ -67,14 +60,6 @@ def test_every_part_has_the_classes_in_their_shares(recwarn):
     for rows, count in ((texts, 5), (classified("aaaaaaaaab"), 5), (classified("aabbcc"), 6)):
         assert sum(len(data["test"]) for data in all_folds(rows, count, class_column="label")) == len(rows)
     assert not recwarn.list
-
-
-def test_too_little_for_so_many_folds():
-    groups = numbered(9, sentence=[0, 0, 0, 1, 1, 1, 2, 2, 2])
-    with pytest.raises(ValueError, match=r"test .* 4 .* only 3 values of sentence"):
-        split_rows(groups, Fold(1, 4, 0), BOTH, group_column="sentence")
-    with pytest.raises(ValueError, match=r"validation rows .* 2 parts.* only 1 rows"):
-        split_rows(numbered(2), Fold(1, 2, 0), BOTH)
 
 
 @pytest.mark.parametrize("fold", [None, Fold(2, 5, 0)])

@@ -1,6 +1,5 @@
 """Corpora and rows of negation, sentences with all their negations, and rows that ask for cues."""
 
-import json
 import re
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from hf_localattn.data import Source, load_negation, negation
 from hf_localattn.data.negation_corpora import format_starsem
 from hf_localattn.resources import FOLDER
-from tests.data.notation import columns, notation
+from tests.data.notation import columns, notation, write
 
 SAMPLES = FOLDER / "samples" / "negation"
 DOCTYPE = '<!DOCTYPE Annotation PUBLIC "-//BIOSCOPE//DTD" "BioScope.dtd">'
@@ -49,10 +48,6 @@ def starsem(number, *lines):
     return "\n".join(rows) + "\n\n"
 
 
-def jsonl(*rows):
-    return "".join(json.dumps(columns(row) if isinstance(row, str) else row) + "\n" for row in rows)
-
-
 def row(**changes):
     return {**columns("I [never] DID"), **changes}
 
@@ -71,8 +66,8 @@ NO = starsem(2, "no no _ _", "! _ _ _")
 BARE = starsem(0, "well", ".")
 CRLF = (BARE + NO + NO).replace("\n", "\r\n")
 CUT = starsem(1, "dr. _ dr _", "carelessly less care _", "unkind un unkind _", "no no _ _", "a\u00a0b _ _ _")
-FOUR = jsonl("I [NEVER] DID", "I [never] [did]", row(cue_type="affix"), row(id="1", cue=[0, 1, 1]))
-UNABLE = jsonl(columns("[NEITHER] I [UNABLE]", cue_text=["neither", "", "un"], cue_kind="speculation"))
+FOUR = [columns("I [NEVER] DID"), columns("I [never] [did]"), row(cue_type="affix"), row(id="1", cue=[0, 1, 1])]
+UNABLE = [columns("[NEITHER] I [UNABLE]", cue_text=["neither", "", "un"], cue_kind="speculation")]
 
 NEITHER, KEPT = (
     f"negation:multi it may be, but {end} ." for end in ("[neither] OLD [nor] NEW", "[NEITHER] OLD [NOR] NEW")
@@ -102,20 +97,14 @@ GOOD = [
     ("txt", CRLF, f"tale/0/0 None:none well .; tale/2/1 {IS_NO}; tale/2~2/1 {IS_NO}", EVERY | BOTH_KINDS),
     ("jsonl", FOUR, f"1 {NEVER}; 2 {DID}; 3 negation:affix I [never] DID; 1~2 {DID}"),
     ("jsonl", UNABLE, "1 speculation:multi [neither] I [un]ABLE", BOTH_KINDS),
-    ("jsonl", jsonl(row(), "I did"), f"1 {OR} I [never] DID; 2 None:none i did", EVERY | {"cues": "speculation"}),
+    ("jsonl", [row(), columns("I did")], f"1 {OR} I [never] DID; 2 None:none i did", EVERY | {"cues": "speculation"}),
 ]
-
-
-def write(folder, ending, content):
-    path = folder / f"a.{ending}"
-    path.write_bytes(content.encode())
-    return path
 
 
 @pytest.mark.parametrize("case", GOOD, ids=lambda case: case[2][:60])
 def test_what_is_read(tmp_path, case):
     ending, content, expected, *options = case
-    rows = load_negation(write(tmp_path, ending, content), **dict(*options))
+    rows = load_negation(write(tmp_path, (f"a.{ending}", content)), **dict(*options))
     found = (f"{own['id']} {own['cue_kind']}:{own['cue_type']} {notation(own)}" for own in rows)
     assert "; ".join(found) == expected
     again = load_negation(Source("hub", rows), **{**dict(*options), **CORPUS})
@@ -134,8 +123,8 @@ STRAY = {
 @pytest.mark.parametrize("name", STRAY)
 def test_scopes_without_a_cue(tmp_path, caplog, name):
     ending, stray, good, place, word = STRAY[name]
-    expected = load_negation(write(tmp_path, ending, good)).to_list()
-    path = write(tmp_path, ending, stray)
+    expected = load_negation(write(tmp_path, (f"a.{ending}", good))).to_list()
+    path = write(tmp_path, (f"a.{ending}", stray))
     with pytest.raises(ValueError, match=rf"a\.{ending}, {place}.*{word}.*--unmatched_scopes skip"):
         load_negation(path)
     assert load_negation(path, unmatched_scopes="skip").to_list() == expected
@@ -171,18 +160,18 @@ REFUSED = [
     ("txt", starsem(1, " not _ _"), "line 1", "word"),
     ("txt", NO, "", "no cues of speculation", {"cues": "speculation", **EVERY}),
     ("txt", "\n \n", "", "empty"),
-    ("jsonl", jsonl(row(tokens=["I", " ", "x"])), "line 1", "blank"),
-    ("jsonl", jsonl(row(cue=[0, 1])), "line 1", "'cue'.* 3 words; found a list of 2"),
-    ("jsonl", jsonl(row(scope=[0, 1])), "line 1", "'scope'"),
-    ("jsonl", jsonl(row(cue=[0, 2, 0])), "line 1", "'cue'.* found 2"),
-    ("jsonl", jsonl(row(), row(cue=[0, 0, 0], id=7)), r"line 2 \(id 7\)", "no word"),
-    ("jsonl", jsonl(row(cue_kind="doubt")), "line 1", "'cue_kind'"),
-    ("jsonl", jsonl(row(cue_type="prefix")), "line 1", "'cue_type'"),
-    *(("jsonl", jsonl(row(pos=wrong)), "line 1", "'pos'") for wrong in (["X"], ["X", "Y", 1])),
-    ("jsonl", jsonl(row(cue_text=["", "nay", ""])), "line 1", "'nay'"),
-    ("jsonl", jsonl(row(cue_text=["", "", ""])), "line 1", "'cue_text'"),
-    ("jsonl", jsonl(row(), row(scope=None)), "line 2", "'scope'"),
-    ("jsonl", jsonl(row(), row(scope=None)), "line 2", "no scope, but", {"require_scopes": False}),
+    ("jsonl", [row(tokens=["I", " ", "x"])], "line 1", "blank"),
+    ("jsonl", [row(cue=[0, 1])], "line 1", "'cue'.* 3 words; found a list of 2"),
+    ("jsonl", [row(scope=[0, 1])], "line 1", "'scope'"),
+    ("jsonl", [row(cue=[0, 2, 0])], "line 1", "'cue'.* found 2"),
+    ("jsonl", [row(), row(cue=[0, 0, 0], id=7)], r"line 2 \(id 7\)", "no word"),
+    ("jsonl", [row(cue_kind="doubt")], "line 1", "'cue_kind'"),
+    ("jsonl", [row(cue_type="prefix")], "line 1", "'cue_type'"),
+    *(("jsonl", [row(pos=wrong)], "line 1", "'pos'") for wrong in (["X"], ["X", "Y", 1])),
+    ("jsonl", [row(cue_text=["", "nay", ""])], "line 1", "'nay'"),
+    ("jsonl", [row(cue_text=["", "", ""])], "line 1", "'cue_text'"),
+    ("jsonl", [row(), row(scope=None)], "line 2", "'scope'"),
+    ("jsonl", [row(), row(scope=None)], "line 2", "no scope, but", {"require_scopes": False}),
 ]
 
 
@@ -190,7 +179,7 @@ REFUSED = [
 def test_what_is_refused(tmp_path, case):
     ending, content, place, word, *options = case
     with pytest.raises(ValueError, match=rf"a\.{ending}(, |: ){place}.*{word}"):
-        load_negation(write(tmp_path, ending, content), **dict(*options))
+        load_negation(write(tmp_path, (f"a.{ending}", content)), **dict(*options))
 
 
 def test_paths_and_options_that_are_refused(tmp_path):
@@ -209,18 +198,18 @@ def test_all_columns(tmp_path):
         **{"scope": [1, 1, 1], "scope_text": ["I", "able", "Mr"]},
         **{name: ["X", "Y", "Z"] for name in names[2:]},
     }
-    rows = load_negation(write(tmp_path, "jsonl", jsonl({**given, "document_id": 7}, row(), row())))
+    rows = load_negation(write(tmp_path, [{**given, "document_id": 7}, row(), row()]))
     assert rows.features == negation.NEGATION_FEATURES
     assert rows[0] == given
     assert [rows[1][name] for name in names] == ["a.jsonl", "a.jsonl/2", [], [], []]
     assert rows["sentence_id"][2] == "a.jsonl/2"
-    own = load_negation(write(tmp_path, "txt", RARE))[1]
+    own = load_negation(write(tmp_path, ("a.txt", RARE)))[1]
     assert [own[name] for name in names] == ["tale", "tale/1", ["not", "infrequent", "visits"], ["X"] * 3, ["*"] * 3]
 
 
 def test_unknown_scopes(tmp_path):
     bare = {name: value for name, value in row().items() if name != "scope"}
-    rows = load_negation(write(tmp_path, "jsonl", jsonl(bare, row(scope=[]))), require_scopes=False)
+    rows = load_negation(write(tmp_path, [bare, row(scope=[])]), require_scopes=False)
     assert [(own["scope"], own["scope_text"]) for own in rows] == [([], [])] * 2
     question, *_ = negation.add_questions(rows).to_list()
     assert (question["scope"], question["cue_labels"]) == ([], ["O", "negation:single", "O"])
@@ -228,18 +217,13 @@ def test_unknown_scopes(tmp_path):
 
 def test_several_corpora(tmp_path):
     (tmp_path / "no.xml").write_text(INSIDE)
-    paths = [
-        SAMPLES / "bioscope.xml",
-        tmp_path,
-        SAMPLES / "starsem.txt",
-        write(tmp_path, "jsonl", jsonl(row(), row())),
-    ]
+    paths = [SAMPLES / "bioscope.xml", tmp_path, SAMPLES / "starsem.txt", write(tmp_path, [row(), row()])]
     rows, parts = load_negation(paths), [load_negation(path) for path in paths]
     assert negation.describe_cues(parts[2]) == "cues: 5 affix, 23 single, 4 multi; sentences: 28"
     assert [notation(own) for own in rows] == [notation(own) for part in parts for own in part]
     assert len(set(rows["id"])) == len(rows) == sum(map(len, parts))
     for name, marked in (("a", "he did [not] GO home today"), ("b", "he did not go [home] today"), ("c", "[No] .")):
-        (tmp_path / f"{name}.jsonl").write_text(jsonl(marked, "[no] ."))
+        write(tmp_path, (f"{name}.jsonl", [columns(marked), columns("[no] .")]))
     agreeing = [tmp_path / "a.jsonl", tmp_path / "c.jsonl"]
     assert len(load_negation(agreeing)) == 4
     with pytest.raises(ValueError, match=r"a\.jsonl and .*b\.jsonl contradict .* not and home"):
@@ -254,13 +238,10 @@ def test_a_document_in_training_and_validation():
         negation.check_apart(samples[0], samples[1])
 
 
-def test_columns_are_written_as_they_were_read(tmp_path):
-    text = (SAMPLES / "starsem.txt").read_text(encoding="utf-8") + RARE
-    sentences = negation.group_sentences(load_negation(write(tmp_path, "txt", text), all_sentences=True))
-    assert format_starsem(sentences).split() == text.split()
-    assert format_starsem(negation.group_sentences(load_negation(SAMPLES / "sfu"))).split("\t")[4:7] == ["_"] * 3
-    odd = [{**own, "tokens": ["x\ty", *own["tokens"][1:]]} for own in sentences[0]]
-    assert format_starsem([odd]).split("\t")[3] == "x y"
+def test_columns_that_are_written():
+    rows = [{**own, "tokens": ["x\ty", *own["tokens"][1:]]} for own in load_negation(SAMPLES / "sfu")]
+    first = format_starsem(negation.group_sentences(rows)).split("\n")[0]
+    assert first.split("\t")[3:7] == ["x y", "_", "_", "_"]
 
 
 def test_predicted_negations():
@@ -274,7 +255,7 @@ def test_predicted_negations():
 
 
 def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues(tmp_path):
-    rows = load_negation(write(tmp_path, "xml", bioscope(NESTED, PLAIN)), "both", all_sentences=True)
+    rows = load_negation(write(tmp_path, ("a.xml", bioscope(NESTED, PLAIN))), "both", all_sentences=True)
     (first, *cues), second = negation.group_sentences(negation.add_questions(rows))
     assert [(own["id"], own["cue_labels"]) for own in cues] == [("D1/S1/1", []), ("D1/S1/2", [])]
     assert (first["id"], second[0]["id"]) == ("D1/S1", "D1/S2")
@@ -282,7 +263,7 @@ def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues(tmp_path):
     assert first["cue_labels"] == ["O", of_may, *"OO", of_nor, "O", of_nor, *"OO"]
     assert set(second[0]["cue_labels"]) == {"O"}
     assert {*first["cue"], *first["scope"], *second[0]["cue"]} == {0}
-    rows = load_negation(write(tmp_path, "txt", starsem(1, "no no _ _ no _ _", "nor _ _ _ nor _ _")))
+    rows = load_negation(write(tmp_path, ("a.txt", starsem(1, "no no _ _ no _ _", "nor _ _ _ nor _ _"))))
     assert negation.group_sentences(negation.add_questions(rows))[0][0]["cue_labels"] == [
         "negation:single",
         of_nor,

@@ -20,7 +20,7 @@ from hf_localattn.data.choices import ChoiceColumns
 from hf_localattn.data.rows import INDEX, row_numbers
 from hf_localattn.data.texts import GLUE_TASKS, REGRESSION, SINGLE_LABEL, TextColumns
 from hf_localattn.data.words import TokenColumns, load_label_names
-from tests.data.notation import columns, shown
+from tests.data.notation import columns, shown, write
 
 ASKED = {"id": "q", "context": "the mat sat", "question": "who?"}
 CHOICE = {"context": "the cat.", "question": "where?", "choices": ["mat", "dog"], "label": 1}
@@ -166,14 +166,6 @@ def cases(table):
         (load, case, [one for one in case[1:3] if isinstance(one, str)]) for load in table for case in table[load]
     ]
     return [pytest.param(load, case, id=f"{load.__name__} {' '.join(texts)[:60]}") for load, case, texts in pairs]
-
-
-def write(folder, content):
-    name, content = content if isinstance(content, tuple) else ("a.jsonl", content)
-    if isinstance(content, list):
-        content = "".join(json.dumps(row) + "\n" for row in content)
-    (folder / name).write_bytes(content.encode())
-    return folder / name
 
 
 def data_set(rows):
