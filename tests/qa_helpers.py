@@ -72,11 +72,11 @@ def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0, hidden_size: in
 
 GENERATORS = {
     "bart": {
-        **{"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
+        **{"d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
         **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "forced_eos_token_id": None},
     },
     "prophetnet": {
-        **{"hidden_size": 16, "num_encoder_layers": 1, "num_decoder_layers": 1},
+        **{"hidden_size": 16, "num_encoder_layers": 2, "num_decoder_layers": 2},
         **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2},
         **{"encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
     },

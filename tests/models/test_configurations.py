@@ -109,6 +109,7 @@ def test_fields_without_effect_are_told(name, fields, idle, caplog):
         ({"local_attention": "conv"}, 0, "modeling_cool"),
         ({"local_attention": "hgt", "num_local_layers": 1}, 1, "cool_baselines"),
         ({"local_attention": "none", "num_local_layers": 2}, 0, "modeling_cool"),
+        ({"backbone_config": {"model_type": "bart"}}, 2, "modeling_cool_generation"),
         ({"local_attention": "rgcn", "backbone_config": {"model_type": "bart"}}, 3, "cool_baselines_generation"),
     ],
     ids=str,
