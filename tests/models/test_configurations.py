@@ -69,11 +69,13 @@ def test_impossible_fields_are_named(name, fields, field, word):
 
 
 def test_impossible_models_are_refused():
-    with pytest.raises(ValueError, match="CoolConfig"):
-        CoolModel(BertConfig(**COMMON))
     rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
-    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*found 16"):
-        CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
+    for config, word in (
+        (BertConfig(**COMMON), "CoolConfig"),
+        (CoolConfig(backbone_config=rembert, mode="l2g"), r"`mode` is 'l2g'.*found 16"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            CoolModel(config)
 
 
 IDLE = [
@@ -170,19 +172,18 @@ def test_backbones_have_names_folders_and_subfolders(tmp_path):
     assert model.config.backbone_config._name_or_path == ""
 
 
-@pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"use_famm": True}, "'use_famm'.*'use_fam'"),
-        ({"hidden_size": 64}, "`hidden_size` belongs to the backbone"),
-        ({"output_size": 3}, "'output_size'"),  # a property
-        ({"is_encoder_decoder": True}, "'is_encoder_decoder'"),  # a field of all models
-    ],
-    ids=str,
-)
-def test_what_is_no_field_of_the_family_is_refused(fields, word):
-    with pytest.raises(ValueError, match=word):
-        SamRobertaModel.from_backbone("tiny", **fields)
+NO_FIELDS = {
+    "use_famm": "'use_famm'.*'use_fam'",
+    "hidden_size": "`hidden_size` belongs to the backbone",
+    "output_size": "'output_size'",  # a property
+    "is_encoder_decoder": "'is_encoder_decoder'",  # a field of all models
+}
+
+
+@pytest.mark.parametrize("field", NO_FIELDS)
+def test_what_is_no_field_of_the_family_is_refused(field):
+    with pytest.raises(ValueError, match=NO_FIELDS[field]):
+        SamRobertaModel.from_backbone("tiny", **{field: 64})
 
 
 def test_weights_that_cannot_serve_are_refused(tmp_path):
