@@ -170,7 +170,7 @@ def test_backbones_have_names_folders_and_subfolders(tmp_path):
 
 
 CANNOT_SERVE = {
-    "an unknown field": ({"use_famm": True}, ValueError, "'use_famm'.*'use_fam'"),
+    "an unknown field": ({"use_famm": True}, ValueError, "'use_famm'.*use_fam"),
     "a field of the backbone": ({"hidden_size": 64}, ValueError, "`hidden_size` belongs to the backbone"),
     "a property": ({"output_size": 3}, ValueError, "'output_size'"),
     "a field of all models": ({"is_encoder_decoder": True}, ValueError, "'is_encoder_decoder'"),
