@@ -173,7 +173,7 @@ def test_backbones_have_names_folders_and_subfolders(tmp_path):
 
 
 NO_FIELDS = {
-    "use_famm": "'use_famm'.*'use_fam'",
+    "use_famm": "'use_famm'.*use_fam",
     "hidden_size": "`hidden_size` belongs to the backbone",
     "output_size": "'output_size'",  # a property
     "is_encoder_decoder": "'is_encoder_decoder'",  # a field of all models
