@@ -78,9 +78,9 @@ def load_choices(
     convert = partial(_convert, columns=columns, label=label, may_be_empty=not skip_empty)
     rows = convert_rows(source, [*others, label], CHOICE_FEATURES, convert, skip_empty=skip_empty)
     counts = [len(choices) for choices in rows["choices"]]
-    if others := [place for place, count in enumerate(counts) if count != counts[0]]:
-        where = source.where(row_numbers(rows)[others[0]])
-        found = f"{counts[others[0]]} choices, but {counts[0]} in the first row"
+    if wrong := [place for place, count in enumerate(counts) if count != counts[0]]:
+        where = source.where(row_numbers(rows)[wrong[0]])
+        found = f"{counts[wrong[0]]} choices, but {counts[0]} in the first row"
         raise ValueError(f"{where}: {found}; correct or remove rows that differ.")
     return rows.remove_columns("label") if any(label is None for label in rows["label"]) else rows
 

@@ -191,26 +191,26 @@ def test_paths_and_options_that_are_refused(tmp_path):
 
 
 def test_all_columns(tmp_path):
-    names = ("document_id", "sentence_id", "lemma", "pos", "parse")
+    names = ("lemma", "pos", "parse")
     given = {
         **{"id": "x", "document_id": "7", "sentence_id": "s", "tokens": ["I", "unable", "Mr."], "cue": [0, 1, 0]},
         **{"cue_type": "affix", "cue_kind": "speculation", "cue_text": ["", "un", ""]},
-        **{"scope": [1, 1, 1], "scope_text": ["I", "able", "Mr"]},
-        **{name: ["X", "Y", "Z"] for name in names[2:]},
+        **{"scope": [1, 1, 1], "scope_text": ["I", "able", "Mr"], **{name: ["X", "Y", "Z"] for name in names}},
     }
     rows = load_negation(write(tmp_path, [{**given, "document_id": 7}, row(), row()]))
     assert rows.features == negation.NEGATION_FEATURES
     assert rows[0] == given
-    assert [rows[1][name] for name in names] == ["a.jsonl", "a.jsonl/2", [], [], []]
+    assert [rows[1][name] for name in ("document_id", "sentence_id", *names)] == ["a.jsonl", "a.jsonl/2", [], [], []]
     assert rows["sentence_id"][2] == "a.jsonl/2"
     own = load_negation(write(tmp_path, ("a.txt", RARE)))[1]
-    assert [own[name] for name in names] == ["tale", "tale/1", ["not", "infrequent", "visits"], ["X"] * 3, ["*"] * 3]
+    assert [own[name] for name in names] == [["not", "infrequent", "visits"], ["X"] * 3, ["*"] * 3]
 
 
 def test_unknown_scopes(tmp_path):
     bare = {name: value for name, value in row().items() if name != "scope"}
-    rows = load_negation(write(tmp_path, [bare, row(scope=[])]), require_scopes=False)
-    assert [(own["scope"], own["scope_text"]) for own in rows] == [([], [])] * 2
+    given = {"require_scopes": False, "all_sentences": True}
+    rows = load_negation(write(tmp_path, [bare, row(scope=[]), {**bare, "cue": [0, 0, 0]}]), **given)
+    assert [(own["scope"], own["scope_text"]) for own in rows] == [([], [])] * 3
     question, *_ = negation.add_questions(rows).to_list()
     assert (question["scope"], question["cue_labels"]) == ([], ["O", "negation:single", "O"])
 
@@ -256,15 +256,11 @@ def test_predicted_negations():
 
 def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues(tmp_path):
     rows = load_negation(write(tmp_path, ("a.xml", bioscope(NESTED, PLAIN))), "both", all_sentences=True)
-    (first, *cues), second = negation.group_sentences(negation.add_questions(rows))
+    (first, *cues), (second,) = negation.group_sentences(negation.add_questions(rows))
     assert [(own["id"], own["cue_labels"]) for own in cues] == [("D1/S1/1", []), ("D1/S1/2", [])]
-    assert (first["id"], second[0]["id"]) == ("D1/S1", "D1/S2")
     of_may, of_nor = "speculation:single", "negation:multi"
-    assert first["cue_labels"] == ["O", of_may, *"OO", of_nor, "O", of_nor, *"OO"]
-    assert set(second[0]["cue_labels"]) == {"O"}
-    assert {*first["cue"], *first["scope"], *second[0]["cue"]} == {0}
+    assert (first["id"], first["cue_labels"]) == ("D1/S1", ["O", of_may, *"OO", of_nor, "O", of_nor, *"OO"])
+    assert {*first["cue"], *first["scope"], *second["cue"]} == {0}
     rows = load_negation(write(tmp_path, ("a.txt", starsem(1, "no no _ _ no _ _", "nor _ _ _ nor _ _"))))
-    assert negation.group_sentences(negation.add_questions(rows))[0][0]["cue_labels"] == [
-        "negation:single",
-        of_nor,
-    ]  # the first one's
+    (question, *_) = negation.add_questions(rows)
+    assert question["cue_labels"] == ["negation:single", of_nor]  # the first one's

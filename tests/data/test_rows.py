@@ -162,10 +162,8 @@ GOOD = {
 
 def cases(table):
     """Return parameters of a table, named by what is expected."""
-    pairs = [
-        (load, case, [one for one in case[1:3] if isinstance(one, str)]) for load in table for case in table[load]
-    ]
-    return [pytest.param(load, case, id=f"{load.__name__} {' '.join(texts)[:60]}") for load, case, texts in pairs]
+    pairs = [(load, case) for load in table for case in table[load]]
+    return [pytest.param(*pair, id=f"{pair[0].__name__} {pair[1][1:3]}"[:70]) for pair in pairs]
 
 
 def data_set(rows):
