@@ -87,7 +87,7 @@ def of(name, *cases):
 
 
 CASES = {
-    "cool: own_config plain_tokenizer checked_tokenizer": {},
+    "cool: own_config checked_tokenizer": {},
     "oa: oa_tokenizer checked_tokenizer model": {},
     "sam: model": {},
     "cool: config classifier model": of(

@@ -63,7 +63,6 @@ LOADERS = {
     "config": AutoConfig.from_pretrained,
     "own_config": CoolConfig.from_pretrained,
     "built_tokenizer": AutoTokenizer.from_pretrained,
-    "plain_tokenizer": lambda folder: AutoTokenizer.from_pretrained(folder)(TEXT),
     "sla_tokenizer": lambda folder: SlaBertTokenizer.from_pretrained(folder)(TEXT),
     "oa_tokenizer": lambda folder: OaXLNetTokenizer.from_pretrained(folder)(TEXT),
     "checked_tokenizer": lambda folder: load_tokenizer(str(folder))(TEXT),
@@ -75,18 +74,12 @@ LOADERS = {
 }
 
 
-def imports_a_file(folder):
-    sys.path.insert(0, str(folder))
-    import cool_convolution  # noqa: F401
-
-
 def runs_a_file(folder):
     exec(compile((folder / "cool_convolution.py").read_text(), folder / "cool_convolution.py", "exec"), {})
 
 
 FAKES = {
     "imports a module": (lambda folder: importlib.import_module("this"), "imported this"),
-    "imports a file": (imports_a_file, "imported cool_convolution|ran .*cool_convolution.py"),
     "runs a file": (runs_a_file, "ran .*cool_convolution.py"),
     "connects": (lambda folder: socket.socket().connect_ex(("127.0.0.1", 9)), "socket.connect"),
     "starts a program": (lambda folder: subprocess.run(["true"], check=True), "subprocess.Popen"),

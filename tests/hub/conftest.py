@@ -88,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
         pattern = r"(?:/api)?(?:/models)?(?:/(spaces))?/([^/]+/[^/]+)(?:/(\w+)/([^/]+)(?:/(.+))?)?"
         kind, name, what, revision, file = re.fullmatch(pattern, path).groups()
         repository = self.server.repositories.get(f"spaces/{name}" if kind else name)
-        if repository is None or not (is_owner or not repository.private):
+        if repository is None or (repository.private and not is_owner):
             return 404, {}, ("X-Error-Code", "RepoNotFound")
         if self.command == "POST" and not is_owner:
             return 403, {}

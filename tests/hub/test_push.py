@@ -1,6 +1,5 @@
 """Uploading a checkpoint folder: what arrives, what stays here, and what goes wrong."""
 
-import hashlib
 import shutil
 
 import pytest
@@ -69,27 +68,22 @@ def test_all_of_a_model_arrives_then_what_has_changed_then_nothing(hub, folder):
     assert list(repository.commits) == before
 
 
-def test_a_branch_of_a_private_repository_and_none_of_a_public_one(hub, folder):
-    push_checkpoint(folder, NAME, private=True, branch="small")
+def test_a_folder_that_went_to_several_places_is_pinned_to_each(hub, folder):
+    first = push_checkpoint(folder, NAME, private=True)
     assert hub.repositories[NAME].private
-    assert "model.safetensors" in hub.files(NAME, "small")
-    assert "model.safetensors" not in hub.files(NAME, "main")
+    other = push_checkpoint(folder, "somebody/other")
+    TrainingRecord(task="text-classification", seed=1).save(folder)
+    on_branch = push_checkpoint(folder, NAME, branch="small")
+    (folder / "training_record.json").unlink()
+    assert hub.files(NAME, "small").keys() - hub.files(NAME).keys() == {"training_record.json"}
+    assert len({first.oid, other.oid, on_branch.oid}) == 3
+    assert push_checkpoint(folder, NAME).oid == first.oid
+    assert first.oid in card_on(hub)
+    assert on_branch.oid not in card_on(hub)
     hub.add(NAME, {})
     with pytest.raises(ValueError, match="is public"):
         push_checkpoint(folder, NAME, private=True)
     assert not hub.files(NAME)
-
-
-def test_a_folder_that_went_to_several_places_is_pinned_to_each(hub, folder):
-    first = push_checkpoint(folder, NAME)
-    assert push_checkpoint(folder, "somebody/other").oid != first.oid
-    (folder / "training_record.json").write_text('{"task": "text-classification", "seed": 1}')
-    on_branch = push_checkpoint(folder, NAME, branch="small")
-    (folder / "training_record.json").unlink()
-    assert on_branch.oid != first.oid
-    assert push_checkpoint(folder, NAME).oid == first.oid
-    assert first.oid in card_on(hub)
-    assert on_branch.oid not in card_on(hub)
 
 
 @pytest.mark.parametrize(("here", "there"), [("# Mine\n", None), (None, "# Theirs\n")], ids=["mine", "theirs"])
@@ -128,24 +122,23 @@ def test_a_card_that_was_edited_on_the_hub_stays_until_it_is_deleted_there(hub, 
     ids=["no token", "no rights", "broken off at the commit"],
 )
 def test_a_failed_upload_says_why_and_is_completed_by_another(hub, folder, monkeypatch, caplog, capfd, fault, word):
-    def digests():
-        files = [path for path in folder.rglob("*") if path.is_file() and path.name != "README.md"]
-        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    def files():
+        return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "README.md"}
 
     monkeypatch.delenv("HF_TOKEN")
     caplog.set_level(0)
-    hub.faults, before = [fault], digests()
+    hub.faults, before = [fault], files()
     settings = {"private": True, "license": "mit", "token": "hf_writer"}
     command = f"hf-localattn push {folder} {NAME} --private"
     with pytest.raises(OSError, match=f"(?s)Cannot upload.*{word}.*{command}") as failure:
         push_checkpoint(folder, NAME, **settings)
-    assert digests() == before
+    assert files() == before
     hub.faults = []
     commit = push_checkpoint(folder, NAME, **settings)
     assert hub.files(NAME, commit.oid)["model.safetensors"] == (folder / "model.safetensors").read_bytes()
     assert commit.oid in card_on(hub)
-    written = [path.read_bytes().decode(errors="ignore") for path in folder.rglob("*") if path.is_file()]
-    assert "hf_writer" not in "".join([*written, str(failure.value), caplog.text, *capfd.readouterr()])
+    written = [data.decode(errors="ignore") for data in files().values()]
+    assert "hf_writer" not in "".join([*written, card_on(hub), str(failure.value), caplog.text, *capfd.readouterr()])
 
 
 @pytest.mark.parametrize(("missing", "error"), [("model.safetensors", ValueError), ("config.json", OSError)])

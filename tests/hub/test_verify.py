@@ -113,18 +113,6 @@ def test_links_are_refused(name, folder, tmp_path, hub):
         push_checkpoint(folder, NAME)
 
 
-def test_links_of_the_hub_s_cache_are_files(folder, tmp_path):
-    (tmp_path / "models--a--b" / "blobs").mkdir(parents=True)
-    snapshot = tmp_path / "models--a--b" / "snapshots" / "0123"
-    snapshot.mkdir(parents=True)
-    for path in folder.iterdir():
-        shutil.move(path, tmp_path / "models--a--b" / "blobs")
-        (snapshot / path.name).symlink_to(f"../../blobs/{path.name}")
-    assert verify_checkpoint(snapshot).is_equal
-    (snapshot / "chat_template.jinja").symlink_to(tmp_path / "elsewhere")
-    assert verdicts(snapshot) == {"chat_template.jinja": "extra"}
-
-
 def test_another_version_is_no_code_and_is_saved_anew(folder, tmp_path):
     write(folder / "config.json", {"hf_localattn_version": "9.9.9"})
     write(folder / "model.safetensors.index.json", {"weight_map": {"weight": "model-1.safetensors"}})
@@ -140,7 +128,7 @@ def test_a_model_of_no_family_is_refused_in_one_line(tmp_path, capsys):
     assert "no family 'bert'" in capsys.readouterr().err
 
 
-def test_other_code_is_warned_of_and_the_card_tells_and_revisions_are_verified(hub, folder, caplog, capsys):
+def test_other_code_is_warned_of_and_the_card_tells_and_revisions_are_verified(hub, folder, tmp_path, caplog, capsys):
     first = push_checkpoint(folder, NAME)
     assert "differs from hf_localattn" not in caplog.text
     size = verify_checkpoint(folder).size
@@ -154,6 +142,9 @@ def test_other_code_is_warned_of_and_the_card_tells_and_revisions_are_verified(h
     assert "The code (" not in write_card(folder).read_text()
     for revision, code in ((f"@{first.oid}", 0), (f"@{second.oid}", 1), ("", 1)):
         assert main(["verify", f"{NAME}{revision}"]) == code
+    (snapshot,) = (tmp_path / "cache").glob(f"*/snapshots/{first.oid}")  # all of it are links into the cache
+    (snapshot / "LICENSE").symlink_to(tmp_path / "elsewhere")
+    assert verdicts(snapshot) == {"LICENSE": "extra"}
     with pytest.raises(SystemExit):
         main(["verify", "somebody/nothing"])
     assert "Cannot load the checkpoint 'somebody/nothing'" in capsys.readouterr().err
