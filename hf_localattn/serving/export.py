@@ -130,7 +130,7 @@ def _inputs(model: PreTrainedModel, family: Family, batch: int, length: int, *, 
 def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
     """Trace a model and write its graph."""
     import onnx
-    import onnx_ir
+    from onnxscript import ir
     from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
     example = _inputs(model, family, *EXAMPLE)
@@ -143,7 +143,7 @@ def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
             f"{type(model).__name__} cannot be exported with any batch size and length on the backbone"
             f" {model.config.backbone_config.model_type!r}: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
         ) from error
-    proto = onnx_ir.to_proto(exported.program)
+    proto = ir.to_proto(exported.program)
     # Sizes of the example are left there, which ONNX's shape inference refuses, and with it the quantization.
     del proto.graph.value_info[:]
     for function in proto.functions:

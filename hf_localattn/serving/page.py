@@ -183,7 +183,8 @@ def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
             button = gr.Button("Run", variant="primary")
         with gr.Column():
             result = gr.Textbox(label="Result", interactive=False) if asked.columns else gr.Label(label="Result")
-            table = gr.Dataframe(headers=[*asked.columns] or None, wrap=True, visible=False)
+            widths = [f"{100 // len(asked.columns)}%" for _ in asked.columns]  # all are seen on a phone
+            table = gr.Dataframe(headers=[*asked.columns] or None, column_widths=widths, wrap=True, visible=False)
             marked = gr.HighlightedText(label="Text", combine_adjacent=True, visible=False)
     answers, shown = gr.State(), gr.State()
 
