@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from hf_localattn.models.configuration_oa_xlnet import OaXLNetConfig
-from hf_localattn.models.oa_attention import OrthogonalAttention, OrthogonalAttentionBlock, query_positions
+from hf_localattn.models.oa_attention import OrthogonalAttention, OrthogonalAttentionBlock
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.naive import (
@@ -187,17 +187,6 @@ def test_memory_is_linear_in_the_queries(interaction, chunk_size):
     assert chunk_size is None or waiting[0] < length * queries * SIZE
 
 
-@pytest.mark.parametrize("rows", [[[0, 1, 0, 1, 1], [1, 0, 0, 0, 0]], [[0, 0, 1, 0, 0]], [[0, 0, 0], [0, 0, 0]]])
-def test_query_positions_are_those_of_the_text(rows):
-    """Padding comes after the query tokens, with valid positions."""
-    expected = [[place for place, there in enumerate(row) if there] for row in rows]
-    most = max(1, *map(len, expected), 0)
-    positions, mask = query_positions(torch.tensor(rows).bool())
-    assert mask.tolist() == [[number < len(row) for number in range(most)] for row in expected]
-    assert [row[real].tolist() for row, real in zip(positions, mask, strict=True)] == expected
-    assert 0 <= positions.min() <= positions.max() < len(rows[0])
-
-
 # --- models
 
 
@@ -222,14 +211,16 @@ def test_the_blocks_stand_on_the_backbone_as_printed():
     """Section 4: dropout, block, block, dropout, residual. Each block gathers the queries from its input."""
     model = tiny_model("oa-xlnet")
     output = model(**BATCH, output_hidden_states=True, output_attentions=True)
-    states = expected = output.hidden_states[-1]
-    positions, real = query_positions(QUERY.bool())
-    for block, shown in zip(model.blocks, output.local_attentions, strict=True):
-        query = torch.stack([row[place] for row, place in zip(expected, positions, strict=True)])
-        expected, weights = block(expected, query, MASK.bool(), real, True)
-        assert_same([shown], [weights], tolerance=1e-6)
-        assert shown.shape == (3, 2, 11, 3)
-    assert_same([output.last_hidden_state], [expected + states], tolerance=1e-6)
+    for number, (real, asked) in enumerate(zip(MASK.bool(), QUERY.bool(), strict=True)):
+        states = expected = output.hidden_states[-1][number, real][None]
+        count = max(1, int(asked.sum()))  # without query tokens, the first token is masked
+        for block, shown in zip(model.blocks, output.local_attentions, strict=True):
+            query = expected[:, asked[real]] if asked.any() else expected[:, :1]
+            expected, weights = block(expected, query, None, asked.any().expand(1, count), True)
+            assert_same([shown[number, :, real, :count]], [weights[0]], tolerance=1e-6)
+            assert shown.shape == (3, 2, 11, 3)
+            assert not shown[number, :, :, count:].any()
+        assert_same([output.last_hidden_state[number, real]], [(expected + states)[0]], tolerance=1e-6)
 
 
 @pytest.mark.parametrize("head", [TOKENS, "question-answering"])
