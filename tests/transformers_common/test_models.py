@@ -24,7 +24,7 @@ from transformers.models.auto import get_values
 from hf_localattn import CoolConfig
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
-from tests.models.test_generation import IDS, SILENT, TWO_LAYERS
+from tests.models.test_generation import IDS, SILENT
 from tests.models.tiny import CASES, TOKEN_INPUTS, VOCABULARY, backbones_of, tiny_config
 from tests.qa_helpers import GENERATORS
 
@@ -95,16 +95,7 @@ SUITES = [
 
 
 def generator_config(backbone):
-    """With as many layers on either side, as transformers' tests expect."""
-    decoder = {"decoder_layers": 2} if backbone == "bart" else {"num_decoder_layers": 2}
-    backbone_config = {
-        "model_type": backbone,
-        **IDS,
-        **SILENT,
-        **GENERATORS[backbone],
-        **TWO_LAYERS[backbone],
-        **decoder,
-    }
+    backbone_config = {"model_type": backbone, **IDS, **SILENT, **GENERATORS[backbone]}
     return CoolConfig(backbone_config=backbone_config, conv_filters=5)
 
 
