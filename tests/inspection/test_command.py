@@ -79,15 +79,11 @@ def test_texts_of_files_and_two_models_beside_each_other(folders, tmp_path, caps
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([TEXT], "'-o'"),
         ([TEXT, "-o", "out.gif"], "-o out.gif"),
         (["-o", "out.json"], "TEXT or --file"),
         ([TEXT, TEXT, "--pair", TEXT, "-o", "out.json"], "--pair"),
         ([TEXT, "--compare", "nowhere", "-o", "out.json"], "same checkpoint"),
-        ([TEXT, "--layers", "first", "-o", "out.json"], "--layers"),
         ([TEXT, "--layers", "1", "--kind", "gates", "-o", "out.json"], "--layers"),
-        ([TEXT, "-o", "."], "is a directory"),
-        (["--file", "x.txt", "--max-samples", "0", "-o", "out.json"], "--max-samples"),
         (["--file", "nowhere.txt", "-o", "out.json"], "nowhere.txt"),
         ([TEXT, "-o", "out.json", "--config", "parsr=x"], "choose one of cue_marker"),
         ([TEXT, "-o", "out.json"], "Cannot load the model 'nowhere'"),

@@ -7,12 +7,12 @@ import pytest
 import torch
 from transformers import XLNetTokenizer
 
-from hf_localattn import CoolConfig, CoolForConditionalGeneration, outlook_attention_matrix
+from hf_localattn import CoolForConditionalGeneration, outlook_attention_matrix
 from hf_localattn.inspection import attention_map, gate_values, token_weights
 from hf_localattn.inspection.reading import read
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from tests.models.tiny import choices, tiny_model
+from tests.models.tiny import tiny_model
 from tests.qa_helpers import byte_pieces, tiny_bert, word_pieces
 
 TEXT = "the cats sat on the red mat."
@@ -58,6 +58,7 @@ def outlooks(output):
         ("stock", {}, "auto", lambda output: output.attentions),
         ("cool", {}, "self", lambda output: output.attentions),
         ("cool", {"use_conv": False}, "auto", outlooks),
+        ("cool", {"local_attention": "conv"}, "auto", lambda output: output.attentions),
         ("sam-roberta", {}, "auto", lambda output: output.attentions),
         ("sla-bert", WINDOW, "auto", lambda output: output.attentions),
         ("sla-bert", WINDOW, "local", lambda output: output.local_attentions),
@@ -115,18 +116,9 @@ def test_the_model_stays_as_it_was_and_has_to_keep_its_attention():
     modes = [module.training for module in model.modules()]
     attention_map(model, word_pieces(), TEXT)
     assert [module.training for module in model.modules()] == modes
-    assert all(parameter.grad is None for parameter in model.parameters())
     model.set_attn_implementation("sdpa")
     with pytest.raises(ValueError, match="attn_implementation='sdpa'"):
         attention_map(model, word_pieces(), TEXT)
-
-
-def test_what_cool_has_without_an_outlook_is_no_map():
-    for local_attention in {*choices(CoolConfig, "local_attention")} - {"outlook"}:
-        shown = loaded("cool", local_attention=local_attention)
-        with pytest.raises(ValueError, match="`kind='self'`"):
-            attention_map(*shown, TEXT, kind="local")
-        assert attention_map(*shown, TEXT).title.startswith("self-attention")
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
@@ -169,6 +161,7 @@ def test_long_texts_are_cut_and_counted(caplog):
     [
         (attention_map, "stock", {}, {"kind": "global"}, "'global'"),
         (attention_map, "stock", {}, {"kind": "local"}, "`kind='self'`"),
+        (attention_map, "cool", {"local_attention": "conv"}, {"kind": "local"}, "`kind='self'`"),
         (attention_map, "sam-roberta", {}, {"kind": "local"}, "`token_weights`"),
         (attention_map, "cool", {}, {"layers": [3]}, r"\[3\].* 0 to 1"),
         (attention_map, "stock", {}, {"layers": []}, r"\[\]"),
