@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoTokenizer, pipeline
 
 from hf_localattn import CoolConfig, OnnxModel
 from hf_localattn.cli import run
@@ -91,32 +91,23 @@ def test_an_exported_folder_answers_like_its_model(family, task, tmp_path, capsy
     assert f"python {out}/infer.py {export.ARGUMENTS.get(task, 'TEXT')}\n" in capsys.readouterr().out
     written = {path.name for path in out.iterdir() if path.suffix != ".py"}
     assert written == {"config.json", "export.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"}
-    for name in (task, "negation") if (family, task) == ("oa-xlnet", "token-classification") else (task,):
-        if name in CALLS:
-            texts, settings = CALLS[name]
-            found, expected = (pipeline(name, model=str(folder))(*texts, **settings) for folder in (out, checkpoint))
-            assert any(expected)
-            same(found, expected)
-    texts = TEXTS.get(task, ("Mira is [CUE] not the baker.",))
+    results = {}
+    for name in {task, "negation"} if (family, task) == ("oa-xlnet", "token-classification") else {task} & {*CALLS}:
+        texts, settings = CALLS[name]
+        found, results[name] = (pipeline(name, model=str(made))(*texts, **settings) for made in (out, checkpoint))
+        assert any(results[name])
+        same(found, results[name])
     hidden = ["hf_localattn", *([] if FAMILIES[family].tokenizer else ["transformers", "torch"])]
-    done = run_fresh(RUN, out, json.dumps(hidden), *texts)
+    done = run_fresh(RUN, out, json.dumps(hidden), *TEXTS.get(task, SENTENCES[:1]))
     assert done.returncode == 0, done.stderr[-2000:]
     assert not done.stderr
     answer = json.loads(done.stdout)
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    model = AUTO_CLASSES.get(task, FAMILIES[family].model).from_pretrained(checkpoint)
-    columns = [[texts[0]] * 2, texts[1:]] if task == "multiple-choice" else [[text] for text in texts]
-    encoded = tokenizer(*columns, padding=True, return_tensors="pt")
-    inputs = {name: value[None] for name, value in encoded.items()} if task == "multiple-choice" else encoded
-    with torch.no_grad():
-        output = model(**inputs)
-    if task == "headless":
-        assert answer == pytest.approx(output.last_hidden_state[0].mean(0).tolist(), abs=1e-3)
-    elif task in ("text-classification", "multiple-choice"):
-        assert list(answer.values()) == pytest.approx(output.logits[0].softmax(-1).tolist(), abs=1e-4)
+    if task == "text-classification":
+        same(answer, {one["label"]: one["score"] for one in results[task][0]})
     elif task == "token-classification":
-        labels = [model.config.id2label[label] for label in output.logits[0].argmax(-1).tolist()]
-        assert answer == [list(pair) for pair in zip(encoded.tokens(), labels, strict=True)]
+        assert all([one["word"], one["entity"]] in answer for one in results[task][0])
+    elif task == "headless":
+        assert len(answer) == AutoConfig.from_pretrained(checkpoint).hidden_size
 
 
 @SLOW
@@ -177,6 +168,10 @@ def test_answers_of_the_program():
     same(program(task, "regression", logits=logits)("A"), {"no": 0.0, "yes": 2.0})
     same(program(task, labels=["score"], logits=[[2]])("A"), {"score": 2.0})
     same(program("multiple-choice", logits=logits)("Mira", "bakes.", "is"), {"bakes.": 0.1192, "is": 0.8808})
+
+    rows, _ = program("multiple-choice").encode([("Mira", "bakes."), ("Mira", "grows white roses.")])
+    assert len({*map(len, rows["input_ids"])}) == 1
+    assert np.sum(rows["attention_mask"]) == np.count_nonzero(rows["input_ids"])
 
     fill = program("fill-mask")
     encoding, words = fill.tokenizer.encode("[MASK] grows [MASK]"), ["mira", "roses"]
