@@ -21,7 +21,7 @@ from hf_localattn.errors import exit_on_user_error, loading
 from hf_localattn.names import SAMPLES, SCRIPTS
 from hf_localattn.registry import FAMILIES
 from hf_localattn_command import main as interruptible_main
-from tests.script_helpers import ROOT, assert_only_one_line, load_main
+from tests.script_helpers import ROOT, assert_one_line_error, load_main
 
 
 def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
@@ -75,7 +75,7 @@ def test_help_after_a_script_is_that_of_the_script(capsys):
 )
 def test_an_invalid_command_is_one_line_and_exit_code_2(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert_only_one_line(lambda: main(words.split()), message, tmp_path, capsys)
+    assert len(assert_one_line_error(lambda: main(words.split()), message, tmp_path, capsys)) == 1
 
 
 class TransportError(Exception):

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from transformers import AutoConfig, pipeline
 
+from hf_localattn.names import SAMPLES
 from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from tests.qa_helpers import question, write_jsonl
-from tests.scripts.conftest import CGED, NAMES, ROWS, SAMPLES, SENTENCES, TEXTS, json_lines, lines_of, state_of
+from tests.scripts.conftest import CGED, NAMES, ROWS, SENTENCES, TEXTS, json_lines, lines_of, state_of
 
 COOL = {"family": "cool", "backbone": "tiny", "local_config": ["num_local_layers=1"]}
 OA = {"family": "oa-xlnet", "backbone": "tiny", "task_name": "negation"}

@@ -183,7 +183,7 @@ def test_what_the_user_can_mend_is_one_line(main, changes, message, tmp_path, mo
     write_jsonl(tmp_path / "unlabeled.jsonl", [{"text": "the cat sat"}])
     given = options(tmp_path / "out", *changes)
     given = without("--num_folds", given) if "--do_train" in changes else given
-    assert_one_line_error(main, given, message, tmp_path / "out", capsys)
+    assert_one_line_error(lambda: main(given), message, tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize("more", [["--learning_rate", "1e-3"], ["--fold", "1", "--seed", "3"]], ids=" ".join)

@@ -187,10 +187,11 @@ def test_what_the_user_can_mend_is_one_line(main, tmp_path, capsys, space, more,
     given = options(tmp_path / "out", space, *more)
     if more == ("--validation_file",):
         given = without("--validation_file", given[:-1])
-    assert_one_line_error(main, given, message, tmp_path / "out", capsys)
+    assert_one_line_error(lambda: main(given), message, tmp_path / "out", capsys)
 
 
 def test_without_optuna_nothing_is_begun(main, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     message = r"--search_space needs optuna: .*hf_localattn\[search\]"
-    assert_one_line_error(main, options(tmp_path / "out", RATE), message, tmp_path / "out", capsys)
+    given = options(tmp_path / "out", RATE)
+    assert_one_line_error(lambda: main(given), message, tmp_path / "out", capsys)
