@@ -14,9 +14,7 @@ import types
 from argparse import Namespace
 from pathlib import Path
 
-import datasets
 import pytest
-import transformers
 from transformers import pipeline
 from typer.main import get_command
 
@@ -77,17 +75,6 @@ def test_the_demo_learns_what_the_page_says():
         assert reader(question=question, context=passage)["answer"] == answer
 
 
-@pytest.fixture
-def loud_again():
-    """The demo silences libraries, which other tests listen to."""
-    verbosity = transformers.logging.get_verbosity()
-    yield
-    transformers.logging.set_verbosity(verbosity)
-    transformers.logging.enable_progress_bar()
-    datasets.enable_progress_bars()
-
-
-@pytest.mark.usefixtures("loud_again")
 def test_the_demo_trains_saves_reloads_and_asks(tmp_path, monkeypatch, capsys):
     earlier = tmp_path / "demo_output"
     earlier.mkdir()

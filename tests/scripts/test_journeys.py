@@ -195,7 +195,7 @@ def test_rows_without_text_are_left_out_and_others_keep_their_number(script, row
     ("script", "data", "metric", "options"),
     [
         ("glue", "scores.jsonl", "mse", {"metric_name": "mse"}),
-        ("glue", "mrpc.jsonl", "combined_score", {"task_name": "mrpc", "metric_for_best_model": "combined_score"}),
+        ("glue", "mrpc.jsonl", "combined_score", {**MRPC, "metric_for_best_model": "eval_combined_score"}),
         ("qa", "answered.jsonl", "f1", {}),  # has no loss
         ("qg", "answered.jsonl", "bleu", {}),
         ("ner", "negated.jsonl", "f1", {**OA, "early_stopping_patience": 1}),
@@ -236,6 +236,8 @@ def test_labels_of_a_trained_model(script, data, options, expected, run, tmp_pat
         ("glue", "one of 2 classes (no, yes) of texts", {"data": "two.jsonl"}),
         ("glue", "4 of 4 validation rows fill the 4 tokens", {"data": "two.jsonl", "max_seq_length": 4}),
         ("glue", "the classes dog", {"data": "classes.jsonl", "train_file": "four.jsonl"}),
+        ("glue", "has a query", {"family": "oa-xlnet", "backbone": "tiny", "data": "two.jsonl"}),
+        ("swag", "has a query", {"family": "oa-xlnet", "backbone": "tiny", "data": "swag.csv"}),
         ("ner", "1 of 4 train rows are left out", {**OA, "data": "long.jsonl", "max_seq_length": 24}),
         ("ner", "2 of 4 train rows fill the 24 tokens", {**OA, "data": "long.jsonl", "max_seq_length": 24}),
     ],
@@ -244,6 +246,7 @@ def test_what_is_said(script, word, options, run, caplog):
     with caplog.at_level("INFO", logger="hf_localattn"):
         run(script, do="train eval", **options)
     assert word in caplog.text
+    assert ("has a query" in caplog.text) is (word == "has a query")
 
 
 CUT = {"max_seq_length": 4, "label_names_file": "labels.json"}
