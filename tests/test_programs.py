@@ -10,7 +10,6 @@ import re
 import runpy
 import subprocess
 import sys
-import types
 from argparse import Namespace
 from pathlib import Path
 
@@ -204,36 +203,19 @@ def test_examples_of_docstrings(name):
     assert not results.failed
 
 
-NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
-
-
-def code_cells(path):
-    return [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_outputs_of_a_notebook_are_saved_and_without_errors(path):
-    cells = code_cells(path)
-    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
-    kinds = {output["output_type"] for cell in cells for output in cell["outputs"]}
-    assert {"stream", "execute_result"} <= kinds
-    assert "error" not in kinds
-    assert path.stat().st_size < 200_000
-
-
 @pytest.mark.timeout(1800)
 @pytest.mark.slow(reason="trains tiny models for a minute")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_cells_of_a_notebook_run(path, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_the_cells_of_a_notebook_run_and_print_what_they_say(path, tmp_path, monkeypatch, capsys):
     """Run with what IPython would show left out: the tests do not need IPython."""
     shown = []
-    display = types.SimpleNamespace(Image=shown.append, HTML=shown.append)
-    own = types.SimpleNamespace(display=display, version_info=(9, 0))  # matplotlib asks for the version
+    display = Namespace(Image=shown.append, HTML=shown.append)
+    own = Namespace(display=display, version_info=(9, 0))  # matplotlib asks for the version
     monkeypatch.setitem(sys.modules, "IPython", own)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     monkeypatch.chdir(tmp_path)
-    namespace = {}
-    for cell in code_cells(path):
+    namespace, cells = {}, json.loads(path.read_text())["cells"]
+    for cell in (cell for cell in cells if cell["cell_type"] == "code"):
         program = "".join(cell["source"])
         exec(compile(program, path.name, "exec"), namespace)
         printed = capsys.readouterr().out

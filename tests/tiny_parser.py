@@ -38,10 +38,7 @@ SENTENCES = {
 
 @functools.cache
 def tiny_parser(language: str = "en") -> str:
-    """Folder of a pipeline that knows `SENTENCES` and has components that parsing does not need, trained once here.
-
-    Chinese is split into characters. The state of random number generators is restored.
-    """
+    """Folder of a pipeline that knows `SENTENCES` and has components that parsing does not need, trained once here."""
     states = random.getstate(), numpy.random.get_state()
     try:
         fix_random_seed(0)
@@ -65,7 +62,6 @@ _KEPT: list[tempfile.TemporaryDirectory] = []
 
 
 def _pipeline(language):
-    """Build a pipeline whose components are those of the tiny parser that ships, and others beside them."""
     components = load_config(resources.tiny_parser() / "config.cfg")["components"]
     parser = components["parser"]["model"]
     tagger = {"@architectures": "spacy.Tagger.v2", "tok2vec": parser["tok2vec"]}
@@ -80,7 +76,6 @@ def _pipeline(language):
 
 
 def _example(pipeline, *sentences):
-    """Build a training example of one or more sentences."""
     words, heads, labels = [], [], []
     for text, own_heads in sentences:
         heads += [len(words) + head for head in own_heads]

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+from functools import cache
 
 import pytest
 
@@ -52,12 +53,6 @@ sys.exit(run(sys.argv, out, **json.loads(fault)))
 """
 
 
-@pytest.fixture(scope="session")
-def python(tmp_path_factory):
-    """A process with everything imported that forks one for each command."""
-    return bare_python("tests.faults.faulty", HF_HOME=str(tmp_path_factory.mktemp("home")))
-
-
 def case(folder):
     """Make a folder to run commands in."""
     folder.mkdir(parents=True)
@@ -66,8 +61,9 @@ def case(folder):
 
 
 @pytest.fixture(scope="session")
-def run(python):
+def run(tmp_path_factory):
     """Run a command, to which a fault of `faulty.run` happens, and return its exit code (-9 if it was killed)."""
+    python = bare_python("tests.faults.faulty", HF_HOME=str(tmp_path_factory.mktemp("home")))
 
     def run_command(name, folder, **fault):
         command = [*python, "-c", FAULTY, OUT, json.dumps(fault), *COMMANDS[name]]
@@ -79,15 +75,13 @@ def run(python):
 
 @pytest.fixture(scope="session")
 def undisturbed(run, tmp_path_factory):
-    """Return what each command leaves."""
-    known = {}
+    """A function that returns what a command leaves."""
 
+    @cache
     def outcome_of(name):
-        if name not in known:
-            folder = case(tmp_path_factory.mktemp(name) / "whole")
-            assert run(name, folder) == 0, log_of(folder)
-            known[name] = outcome(folder)
-        return known[name]
+        folder = case(tmp_path_factory.mktemp(name) / "whole")
+        assert run(name, folder) == 0, log_of(folder)
+        return outcome(folder)
 
     return outcome_of
 

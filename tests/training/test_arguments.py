@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from hf_localattn.files import atomic_write
 from hf_localattn.tasks.question_answering import QuestionAnsweringDataArguments
 from hf_localattn.training.arguments import (
     GenerationTrainingArguments,
@@ -51,11 +52,6 @@ def parse(words):
 def test_arguments_that_do_not_go_together(arguments, message):
     with pytest.raises(ValueError, match=message):
         parse([*arguments.split(), *DATA])
-
-
-def test_fields_of_a_family_come_as_a_list():
-    arguments = ["--family", "cool", "--backbone", "x", "--local_config", "mode=l2g", "use_conv=no", *DATA]
-    assert parse(arguments)[0].local_config == ["mode=l2g", "use_conv=no"]
 
 
 def test_values_of_a_file_have_their_types(tmp_path):
@@ -114,18 +110,15 @@ def test_when_it_is_evaluated_and_saved(kind, options, expected):
 
 def checkpoint(folder, step, state="{}"):
     path = folder / f"checkpoint-{step}"
-    path.mkdir(parents=True)
-    (path / "optimizer.pt").touch()
+    atomic_write(path / "optimizer.pt", "")
     if state is not None:
-        (path / "trainer_state.json").write_text(state)
+        atomic_write(path / "trainer_state.json", state)
     return path
 
 
 def test_leftovers_are_removed_and_other_files_are_in_the_way(tmp_path):
-    for name in (".gitignore", "train.log"):
-        (tmp_path / name).touch()
-    for name in ("runs", "_saving-x"):  # the second of a killed run
-        (tmp_path / name).mkdir()
+    for name in (".gitignore", "train.log", "runs/events", "_saving-x/a"):  # the last of a killed run
+        atomic_write(tmp_path / name, "")
     prepare_output_folder(tmp_path, None, tidy=False)
     assert (tmp_path / "_saving-x").exists()
     assert prepare_output_folder(tmp_path, None) is None
@@ -160,8 +153,7 @@ def test_a_half_written_checkpoint_is_passed_over(tmp_path, state, caplog):
 
 def test_a_sharded_checkpoint_of_another_folder_is_refused(tmp_path):
     sharded = checkpoint(tmp_path / "theirs", 2)
-    (sharded / "optimizer_0").mkdir()
-    (sharded / "optimizer_0" / ".metadata").touch()
+    atomic_write(sharded / "optimizer_0" / ".metadata", "")
     assert prepare_output_folder(tmp_path / "theirs", str(sharded)) == str(sharded)
     with pytest.raises(ValueError, match="unpickles"):
         prepare_output_folder(tmp_path / "ours", str(sharded))

@@ -21,7 +21,6 @@ class ToyConfig(LocalAttentionConfig):
     heads: ClassVar[Mapping[str, str]] = {
         "AutoModel": "Model",
         "AutoModelForSequenceClassification": "ForSequenceClassification",
-        "AutoModelForTokenClassification": "ForTokenClassification",
     }
 
     num_toy_layers: Count = 2
