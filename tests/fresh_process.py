@@ -50,11 +50,7 @@ def run_fresh(program, folder, *arguments, **environment):
 
 @cache
 def bare_python(*modules, **environment):
-    """Return a command that runs Python where torch and what it brings are imported, and none of `UNTOUCHED`.
-
-    It takes the options `-I`, `-c` and `-m`. A process of its own forks, so that nothing of the tests' own is there.
-    With modules of the project these are imported, too, under an environment.
-    """
+    """A command for Python (`-I`, `-c`, `-m`) with torch and these modules, but none of `UNTOUCHED`, imported."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     server = subprocess.Popen([sys.executable, "-I", __file__, *modules], env=environment, **pipes)

@@ -1,11 +1,7 @@
-"""Break the package in one place at a time, and count how many of these mutants the tests notice.
+"""Break the package in one place at a time, and count by room how many of these mutants the tests notice.
 
-`make mutants` first records which test runs which line, then runs for each mutant the tests of its line. The share of
-noticed mutants is printed by room, and each mutant that no test noticed with its place: a test that is missing, or a
-change that does not matter.
-
-mutmut does not fit: it rewrites every function, and the code of models is copied into checkpoints and compared there.
-cosmic-ray runs all tests for every mutant, in a process that imports torch.
+It first records which test runs which line, then runs for each mutant the tests of its line. mutmut does not fit: it
+rewrites every function, and the code of models is copied into checkpoints. cosmic-ray runs all tests for every mutant.
 """
 
 import argparse

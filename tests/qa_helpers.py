@@ -56,15 +56,15 @@ def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> BertForQuest
     return BertForQuestionAnswering(config).eval()
 
 
+FEED_FORWARD = {"encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
 GENERATORS = {
     "bart": {
-        **{"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
-        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "forced_eos_token_id": None},
+        **{"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "forced_eos_token_id": None},
+        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, **FEED_FORWARD},
     },
     "prophetnet": {
         **{"hidden_size": 16, "num_encoder_layers": 1, "num_decoder_layers": 1},
-        **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2},
-        **{"encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
+        **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2, **FEED_FORWARD},
     },
 }
 """Fields of encoder-decoders of few dimensions, by their `model_type`."""

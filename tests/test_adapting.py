@@ -42,16 +42,9 @@ def backbones(family):
     return (*family.config.tested_backbones, *family.config.generation_backbones)
 
 
-def targets():
-    """The `target_modules` that the document names for each backbone."""
-    header = re.escape("| backbone | `target_modules` |\n")
-    (rows,) = re.findall(header + r"\|[-|]+\n((?:\|.*\n)+)", (ROOT / PAGE).read_text())
-    cells = [re.findall("`([^`]+)`", row) for row in rows.splitlines()]
-    names = {name for family in FAMILIES.values() for name in backbones(family)}
-    return {one: [part for part in row if part not in names] for row in cells for one in row if one in names}
-
-
-TARGETS = targets()
+ROWS = re.findall(r"^\| (`[^|]+) \| (`[^|]+) \|$", (ROOT / PAGE).read_text(), flags=re.MULTILINE)
+TARGETS = {name: re.findall("`(.+?)`", names) for cell, names in ROWS for name in re.findall("`(.+?)`", cell)}
+"""The `target_modules` that the document names for each backbone."""
 
 
 def adapt(model, listed=True, **fields):

@@ -1,7 +1,4 @@
-"""The public names of the package stay what they are, until somebody means to change them.
-
-`user_types.py` has the view of type checkers.
-"""
+"""The public names of the package stay what they are; `user_types.py` has the view of type checkers."""
 
 import importlib
 import inspect

@@ -17,6 +17,7 @@ from reproduction.runs import best_setting
 from reproduction.tables import table_names
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
+WHOLE = ("cool-4", "--rows", "bert", "outlook", "--num-runs", "2")
 REPEATED = ("--max-samples", "8", *TINY[:6], *TINY[8:])
 
 
@@ -35,7 +36,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(folder):
-    return reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2")
+    return reproduce(folder, *WHOLE)
 
 
 def test_every_number_says_where_it_comes_from(whole, folder):
@@ -45,7 +46,7 @@ def test_every_number_says_where_it_comes_from(whole, folder):
     assert bert["runs"] == cool["runs"] == cool["pairs"] == 2
     assert cool["against_baseline"] == pytest.approx(cool["measured"] - bert["measured"])
     assert re.search(r"\| BERT \| F1 \| 75.41 \| \d+\.\d\d ± \d+\.\d\d \| [+-]\d", (folder / "cool-4.md").read_text())
-    assert whole["command"] == f"python -m reproduction cool-4 --rows bert outlook --num-runs 2 {' '.join(REPEATED)}"
+    assert whole["command"] == f"python -m reproduction {' '.join((*WHOLE, *REPEATED))}"
     runs = {(run["row"], run["run"]): run for run in whole["runs"]}
     assert list(runs) == [("bert", 1), ("outlook", 1), ("bert", 2), ("outlook", 2)]
     run = runs["outlook", 2]
@@ -63,7 +64,7 @@ def test_every_number_says_where_it_comes_from(whole, folder):
 
 def test_again_nothing_is_run_and_tables_share_their_runs(whole, folder, monkeypatch):
     monkeypatch.setattr(processes, "run_script", None)
-    assert reproduce(folder, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2") == whole
+    assert reproduce(folder, *WHOLE) == whole
     own = reproduce(folder, "cool-3", "--rows", "bert", "--num-runs", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
 
@@ -71,7 +72,7 @@ def test_again_nothing_is_run_and_tables_share_their_runs(whole, folder, monkeyp
 def test_workers_measure_the_same(whole, tmp_path, monkeypatch):
     """Bit for bit."""
     monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))
-    own = reproduce(tmp_path, "cool-4", "--rows", "bert", "outlook", "--num-runs", "2", "--workers", "2")
+    own = reproduce(tmp_path, *WHOLE, "--workers", "2")
     assert own["scores"] == whole["scores"]
     assert len(list(tmp_path.glob("runs/*.log"))) == 4
     assert not list(tmp_path.glob("runs/*/model.safetensors"))

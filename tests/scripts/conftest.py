@@ -168,11 +168,7 @@ COMMON |= {"use_cpu": True, "disable_tqdm": True}
 
 @pytest.fixture
 def run(files, tmp_path):
-    """A function that runs a script in `tmp_path / out` and returns its metrics.
-
-    Options that name an entry of `files` are paths. `data` is the file for training and validation, `do` has the parts
-    of the run, `model` is a checkpoint; without it the script starts from a backbone.
-    """
+    """A function that runs a script and returns its metrics. Options that name an entry of `files` are paths."""
 
     def call(script, data=None, do="train eval predict", out="out", model=None, **options):
         given = {**COMMON, **LENGTHS[script], "output_dir": str(tmp_path / out)}

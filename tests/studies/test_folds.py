@@ -11,6 +11,7 @@ from hf_localattn.training.run_record import scores_of
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.qa_helpers import question, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
+from tests.scripts.conftest import state_of
 
 ROWS = "sample:reviews.csv"
 STEPS = ("--max_steps", "2", "--save_strategy", "steps", "--save_steps", "1", "--learning_rate", "1e-2")
@@ -34,10 +35,6 @@ def without(option, given):
 
 def folds_of(output_dir):
     return json.loads((output_dir / "folds.json").read_text())["folds"]
-
-
-def state(folder):
-    return json.loads((folder / "trainer_state.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +74,7 @@ def test_a_fold_that_fails_ends_the_command_with_its_error(tmp_path, monkeypatch
 def test_training_stops_early_and_the_best_model_is_left(tmp_path):
     main(options(tmp_path, *STOPPING, "--workers", "2", folds=2))
     for fold in (tmp_path / "fold-1", tmp_path / "fold-2"):
-        after = state(fold)
+        after = state_of(fold)
         assert after["epoch"] == 3  # the best one, and two that are not better
         best = fold / f"checkpoint-{after['global_step'] // 3}"
         assert after["best_model_checkpoint"] == str(best)
@@ -99,7 +96,7 @@ def test_patience_is_not_renewed_when_a_run_is_resumed(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             main(given)
     main(given)
-    assert state(tmp_path)["epoch"] == 3
+    assert state_of(tmp_path)["epoch"] == 3
 
 
 @pytest.mark.parametrize(

@@ -76,11 +76,10 @@ def test_values_of_a_file_have_their_types(tmp_path):
     ],
 )
 def test_a_file_of_other_values(content, message, tmp_path):
-    path = tmp_path / "missing.json" if content is None else tmp_path / "options.json"
     if content is not None:
-        path.write_text(content)
+        (tmp_path / "missing.json").write_text(content)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
-        parse([str(path)])
+        parse([str(tmp_path / "missing.json")])
 
 
 @pytest.mark.parametrize("kind", [TrainingArguments, GenerationTrainingArguments])
