@@ -29,7 +29,7 @@ QUESTIONS += " --max_train_samples 10 --max_eval_samples 4 --max_seq_length 48 -
 COMMANDS = {
     "qa": f"run_qa.py {COMMON} {STEPS} {QUESTIONS}",
     "folds": f"{TEXTS} {STEPS} --num_folds 2",
-    "search": f"{TEXTS} --validation_file sample:reviews.csv --max_steps 2 --search_space space.json --search_trials 2",
+    "search": f"{TEXTS} {SEARCH} --validation_file sample:reviews.csv --max_steps 2",
     "init": f"hf-localattn init cool tiny {OUT}",
 }
 SPACE = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "outlook_dropout": [0.0, 0.1]}
