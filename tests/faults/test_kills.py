@@ -21,13 +21,12 @@ STEPS = "--max_steps 4 --save_steps 2 --logging_steps 3"
 COMMON = "--family cool --backbone tiny --local_config num_local_layers=1 --use_cpu --disable_tqdm true"
 COMMON += f" --per_device_train_batch_size 2 --output_dir {OUT}"
 TEXTS = f"run_glue.py {COMMON} --train_file sample:reviews.csv --max_seq_length 16"
-QUESTIONS = (
-    "--train_file sample:reading/train.json --validation_file sample:reading/validation.json --do_train --do_eval"
-)
-QUESTIONS += " --max_train_samples 10 --max_eval_samples 4 --max_seq_length 48 --doc_stride 16 --save_total_limit 1"
+SEARCH = "--search_space space.json --search_trials 2"
+QUESTIONS = "--train_file sample:reading/train.json --validation_file sample:reading/validation.json --do_train"
+QUESTIONS += " --do_eval --max_train_samples 10 --max_eval_samples 4 --max_seq_length 48 --doc_stride 16"
 
 COMMANDS = {
-    "qa": f"run_qa.py {COMMON} {STEPS} {QUESTIONS}",
+    "qa": f"run_qa.py {COMMON} {STEPS} {QUESTIONS} --save_total_limit 1",
     "folds": f"{TEXTS} {STEPS} --num_folds 2",
     "search": f"{TEXTS} {SEARCH} --validation_file sample:reviews.csv --max_steps 2",
     "init": f"hf-localattn init cool tiny {OUT}",
