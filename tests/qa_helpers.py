@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
     BertConfig,
     BertForQuestionAnswering,
+    BertTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
@@ -22,18 +23,16 @@ WORDS = ["the", "cat", "##s", "sat", "on", "mat", "who", "where", "red", "##ing"
 def word_pieces(padding_side: str = "right", cls_last: bool = False) -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer that knows every text in ALPHABET; `cls_last` puts [CLS] where XLNet has it."""
     pieces = [*SPECIAL, *WORDS, *ALPHABET, *(f"##{letter}" for letter in ALPHABET)]
-    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    cls, sep = pieces.index("[CLS]"), pieces.index("[SEP]")
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A [SEP] [CLS]" if cls_last else "[CLS] $A [SEP]",
-        pair="$A [SEP] $B:1 [SEP]:1 [CLS]:1" if cls_last else "[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", cls), ("[SEP]", sep)],
-    )
-    names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names, padding_side=padding_side, model_max_length=64)
+    tokenizer = BertTokenizer({piece: i for i, piece in enumerate(pieces)}, mask_token=None).backend_tokenizer
+    if cls_last:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="$A [SEP] [CLS]",
+            pair="$A [SEP] $B:1 [SEP]:1 [CLS]:1",
+            special_tokens=[(token, pieces.index(token)) for token in ("[CLS]", "[SEP]")],
+        )
+    options = {"padding_side": padding_side, "model_max_length": 64}
+    special = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options, **special)
 
 
 def byte_pieces() -> PreTrainedTokenizerFast:
@@ -48,23 +47,23 @@ def byte_pieces() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
 
 
-def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> BertForQuestionAnswering:
+def tiny_bert(tokenizer: PreTrainedTokenizerFast) -> BertForQuestionAnswering:
     """A random BERT of few dimensions in evaluation mode."""
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     config = BertConfig(vocab_size=len(tokenizer), **sizes, max_position_embeddings=64, initializer_range=0.5)
     return BertForQuestionAnswering(config).eval()
 
 
-FEED_FORWARD = {"encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
 GENERATORS = {
     "bart": {
-        **{"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "forced_eos_token_id": None},
-        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, **FEED_FORWARD},
+        **{"d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
+        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "forced_eos_token_id": None},
     },
     "prophetnet": {
-        **{"hidden_size": 16, "num_encoder_layers": 1, "num_decoder_layers": 1},
-        **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2, **FEED_FORWARD},
+        **{"hidden_size": 16, "num_encoder_layers": 2, "num_decoder_layers": 2},
+        **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2},
+        **{"encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
     },
 }
 """Fields of encoder-decoders of few dimensions, by their `model_type`."""

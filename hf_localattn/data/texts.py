@@ -314,10 +314,8 @@ def number_labels(rows: Dataset, labels: Labels) -> Dataset:
         if own.problem_type != REGRESSION:
             label = [own.names[i] for i in label] if several else own.names[label]
         try:
-            if labels.problem_type == REGRESSION:
-                result.append(
-                    _number(label)
-                )  # all scores of a split may happen to be whole numbers, which are classes
+            if labels.problem_type == REGRESSION:  # all scores of a split may be whole numbers, which are classes
+                result.append(_number(label))
             elif own.problem_type != labels.problem_type or not numbers.keys() >= {*(label if several else [label])}:
                 raise ValueError(f"the label {label!r} is not {labels}: correct it, or add training rows with it.")
             else:

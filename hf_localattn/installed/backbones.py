@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable
 from dataclasses import fields
@@ -111,13 +110,12 @@ def family_fields(config_class: type[LocalAttentionConfig]) -> set[str]:
 def check_config_fields(
     config_class: type[LocalAttentionConfig], config_fields: Iterable[str], others: Iterable[str] = ()
 ) -> None:
-    """Raise `ValueError` for a name that is neither a field of the family nor in `others`, with the nearest name."""
+    """Raise `ValueError` for a name that is neither a field of the family nor in `others`."""
     known = family_fields(config_class) | {"num_labels", "id2label", "label2id", "problem_type", *others}
     for name in config_fields:
         if name in known:
             continue
         if isinstance(getattr(config_class, name, None), BackboneField):
             raise ValueError(f"`{name}` belongs to the backbone: choose a backbone that has the value you want.")
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-        raise ValueError(f"{config_class.__name__} has no field {name!r}.{hint}")
+        fields_of_family = ", ".join(sorted(family_fields(config_class)))
+        raise ValueError(f"{config_class.__name__} has no field {name!r}; it has {fields_of_family}.")

@@ -129,7 +129,7 @@ class Family:
         """Split user settings into fields of the configuration and settings of the tokenizer.
 
         Raises:
-            ValueError: A name is unknown. The message has the nearest name.
+            ValueError: A name is unknown. The message lists the known names.
         """
         check_config_fields(self.config, fields, self.tokenizer_settings)
         settings = {name: value for name, value in fields.items() if name in self.tokenizer_settings}

@@ -326,6 +326,8 @@ class Run:
             logger.warning("%s is at its last step: no training is left to do.", checkpoint)
             found = trainer.finish_training(checkpoint)
         else:
+            if checkpoint:
+                logger.warning("Resuming from %s. Another --output_dir starts from the beginning.", checkpoint)
             with save_on_interrupt(trainer):
                 found = trainer.train(resume_from_checkpoint=checkpoint).metrics
         trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores

@@ -4,12 +4,11 @@ The dataclasses are parsed by `transformers.HfArgumentParser`. Each field is a c
 """
 
 import argparse
-import difflib
 import inspect
 import logging
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -278,7 +277,7 @@ def read_options(classes: Sequence[type], arguments: Sequence[str] | None = None
     if unknown and unknown[0].endswith(".json"):
         raise ValueError(f"A file of options stands alone: move the other options into {unknown[0]}.")
     if unknown:
-        raise ValueError(_unknown(unknown[0], parser._option_string_actions))
+        raise ValueError(f"Unknown option {unknown[0]}.")
     return {name: value for name, value in vars(given).items() if value != parser.get_default(name)}
 
 
@@ -305,17 +304,12 @@ def build_arguments(classes: Sequence[type], options: Mapping[str, Any]) -> tupl
     checked = {}
     for name, value in options.items():
         if name not in hints:
-            raise ValueError(_unknown(name, hints))
+            raise ValueError(f"Unknown option {name}.")
         try:
             checked[name] = TypeAdapter(hints[name], config=ANY_TYPE).validate_python(value)
         except ValidationError as error:
             raise ValueError(f"{name} is {value!r}. {error.errors()[0]['msg']}.") from None
     return OptionParser(classes).parse_dict(checked)
-
-
-def _unknown(name: str, known: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(name, list(known), n=1)
-    return f"Unknown option {name}." + (f" Did you mean {nearest[0]}?" if nearest else "")
 
 
 def set_up_logging(training_args: TrainingArguments) -> None:

@@ -103,10 +103,6 @@ def prepare_output_folder(
     if checkpoint is not None:
         # It compares steps with shares of a run (0.05); `run.json` has compared all arguments.
         logging.getLogger("transformers.trainer_utils").setLevel(logging.ERROR)
-    if checkpoint is not None and not wanted:
-        logger.warning(
-            "Resuming from %s. To start from the beginning choose another --output_dir, or empty this one.", checkpoint
-        )
     return checkpoint
 
 

@@ -69,11 +69,13 @@ def test_impossible_fields_are_named(name, fields, field, word):
 
 
 def test_impossible_models_are_refused():
-    with pytest.raises(ValueError, match="CoolConfig"):
-        CoolModel(BertConfig(**COMMON))
     rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
-    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*found 16"):
-        CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
+    for config, word in (
+        (BertConfig(**COMMON), "CoolConfig"),
+        (CoolConfig(backbone_config=rembert, mode="l2g"), r"`mode` is 'l2g'.*found 16"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            CoolModel(config)
 
 
 IDLE = [
@@ -109,6 +111,7 @@ def test_fields_without_effect_are_told(name, fields, idle, caplog):
         ({"local_attention": "conv"}, 0, "modeling_cool"),
         ({"local_attention": "hgt", "num_local_layers": 1}, 1, "cool_baselines"),
         ({"local_attention": "none", "num_local_layers": 2}, 0, "modeling_cool"),
+        ({"backbone_config": {"model_type": "bart"}}, 2, "modeling_cool_generation"),
         ({"local_attention": "rgcn", "backbone_config": {"model_type": "bart"}}, 3, "cool_baselines_generation"),
     ],
     ids=str,
@@ -169,33 +172,35 @@ def test_backbones_have_names_folders_and_subfolders(tmp_path):
     assert model.config.backbone_config._name_or_path == ""
 
 
-CANNOT_SERVE = {
-    "an unknown field": ({"use_famm": True}, ValueError, "'use_famm'.*'use_fam'"),
-    "a field of the backbone": ({"hidden_size": 64}, ValueError, "`hidden_size` belongs to the backbone"),
-    "a property": ({"output_size": 3}, ValueError, "'output_size'"),
-    "a field of all models": ({"is_encoder_decoder": True}, ValueError, "'is_encoder_decoder'"),
-    "pickled": ({}, OSError, "no safetensors"),
-    "incomplete": ({}, ValueError, "lacks weights"),
-    "composite": ({}, ValueError, "composite"),
+NO_FIELDS = {
+    "use_famm": "'use_famm'.*use_fam",
+    "hidden_size": "`hidden_size` belongs to the backbone",
+    "output_size": "'output_size'",  # a property
+    "is_encoder_decoder": "'is_encoder_decoder'",  # a field of all models
 }
 
 
-@pytest.mark.parametrize("case", CANNOT_SERVE)
-def test_what_cannot_serve_is_refused(case, tmp_path):
-    fields, kind, message = CANNOT_SERVE[case]
-    model = SamRobertaModel.from_backbone("tiny")
-    (model if case == "composite" else model.backbone_model).save_pretrained(tmp_path)
-    file = tmp_path / "model.safetensors"
+@pytest.mark.parametrize("field", NO_FIELDS)
+def test_what_is_no_field_of_the_family_is_refused(field):
+    with pytest.raises(ValueError, match=NO_FIELDS[field]):
+        SamRobertaModel.from_backbone("tiny", **{field: 64})
+
+
+def test_weights_that_cannot_serve_are_refused(tmp_path):
+    model, file = SamRobertaModel.from_backbone("tiny"), tmp_path / "model.safetensors"
+    model.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="composite"):
+        SamRobertaModel.from_backbone(tmp_path)
+    model.backbone_model.save_pretrained(tmp_path)
     weights = load_file(file)
-    if case == "pickled":
-        file.unlink()
-        torch.save(weights, tmp_path / "pytorch_model.bin")
-        with pytest.raises(ValueError, match="from_backbone"):
-            SamRobertaModel.from_pretrained(tmp_path)
-    elif case == "incomplete":
-        save_file(dict(list(weights.items())[:3]), file, metadata={"format": "pt"})
-    with pytest.raises(kind, match=message):
-        SamRobertaModel.from_backbone(tmp_path, **fields)
+    save_file(dict(list(weights.items())[:3]), file, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="lacks weights"):
+        SamRobertaModel.from_backbone(tmp_path)
+    file.unlink()
+    torch.save(weights, tmp_path / "pytorch_model.bin")
+    for load, error, word in (("pretrained", ValueError, "from_backbone"), ("backbone", OSError, "no safetensors")):
+        with pytest.raises(error, match=word):
+            getattr(SamRobertaModel, f"from_{load}")(tmp_path)
 
 
 def test_the_code_of_a_backbone_is_not_run_even_if_it_is_trusted(tmp_path, monkeypatch):

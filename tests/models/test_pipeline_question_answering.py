@@ -5,7 +5,6 @@ import torch
 from transformers import BertForTokenClassification, BertModel, pipeline
 
 from hf_localattn import CoolConfig, CoolForQuestionAnswering
-from tests.models.test_pipelines import Rows, same
 from tests.qa_helpers import byte_pieces, question, tiny_bert, word_pieces
 
 TOKENIZER = word_pieces()
@@ -22,6 +21,17 @@ def reader_of(model=MODEL, tokenizer=TOKENIZER, **settings):
 
 
 READER = reader_of()
+
+
+def same(one, other):
+    """Compare results, whose scores may differ by rounding. `index` counts padding on the left."""
+    if isinstance(one, dict):
+        assert {**one, "score": 0, "scope_score": 0, "index": 0} == {**other, "score": 0, "scope_score": 0, "index": 0}
+        for name in {"score", "scope_score"} & one.keys():
+            assert one[name] == pytest.approx(other[name], abs=1e-5)
+        return
+    for mine, theirs in zip(one, other, strict=True):
+        same(mine, theirs)
 
 
 # --- inputs
@@ -48,16 +58,6 @@ def test_one_question_has_one_answer_and_several_have_a_list(inputs, named, numb
         assert row["context"][answer["start"] : answer["end"]] == answer["answer"] != ""
     expected = {None: [], 0: [one, READER(WHERE, CONTEXT)], 1: one, 2: [one, other]}
     assert READER(*inputs, **named) == expected[number]
-
-
-@pytest.mark.parametrize("batch_size", [1, 4])
-def test_iterators_are_read_as_slowly_as_their_answers(batch_size):
-    read = []
-    questions = (read.append(number) or ONE for number in range(10_000))
-    answers = iter(READER(map(dict, questions), batch_size=batch_size))
-    assert all(next(answers)["answer"] for _ in range(6))
-    assert len(read) <= 6 + 2 * batch_size
-    assert len(list(READER(Rows([ONE] * 3), batch_size=batch_size))) == 3
 
 
 REFUSED = [
@@ -90,16 +90,12 @@ def test_what_is_no_question_is_refused(inputs, named, message):
         list(READER(*inputs, **named))
 
 
-def test_models_and_settings_that_cannot_answer_are_refused(tmp_path):
+def test_models_and_settings_that_cannot_answer_are_refused():
     with pytest.raises(TypeError, match="topk"):
         READER(WHO, CONTEXT, topk=3)
     for model in (BertModel(MODEL.config), BertForTokenClassification(MODEL.config)):
         with pytest.raises(ValueError, match=f"{type(model).__name__} has no question-answering head"):
             reader_of(model)
-    for part in (model, TOKENIZER):
-        part.save_pretrained(tmp_path)
-    with pytest.raises(LookupError, match=f"no question-answering head.*{type(model).__name__}"):
-        pipeline("question-answering", model=str(tmp_path))
     with pytest.raises(ValueError, match="fast tokenizer"):
         reader_of(tokenizer=object())
     diverged = tiny_bert(TOKENIZER)

@@ -2,10 +2,10 @@
 
 import copy
 import json
-from collections import UserList
 
 import pytest
 import torch
+from torch.utils.data import Subset
 from transformers import (
     AutoModelForQuestionAnswering,
     AutoTokenizer,
@@ -22,6 +22,8 @@ from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks.negation import add_cue_marker
 from tests.fresh_process import run_fresh
+from tests.models.test_pipeline_negation import finder_of
+from tests.models.test_pipeline_question_answering import READER, same
 from tests.models.tiny import one_or_every_family
 from tests.tiny_parser import install_pipeline, record_parses, tiny_parser
 
@@ -71,17 +73,6 @@ def named_pipelines(folder):
     return json.loads((folder / "config.json").read_text()).get("custom_pipelines", {})
 
 
-def same(one, other):
-    """Compare results, whose scores may differ by rounding. `index` counts padding on the left."""
-    if isinstance(one, dict):
-        assert {**one, "score": 0, "scope_score": 0, "index": 0} == {**other, "score": 0, "scope_score": 0, "index": 0}
-        for name in {"score", "scope_score"} & one.keys():
-            assert one[name] == pytest.approx(other[name], abs=1e-5)
-        return
-    for mine, theirs in zip(one, other, strict=True):
-        same(mine, theirs)
-
-
 MASKED = [f"{text} [MASK] [MASK]" for text in TEXTS]
 QUESTIONS = [{"question": "Who?", "context": text} for text in TEXTS if text]
 HEADS = {TEXT: TEXTS, TOKEN: TEXTS, "fill-mask": MASKED, ANSWERS: QUESTIONS}
@@ -99,6 +90,8 @@ def test_the_pipelines_of_every_family(name, task, site, tmp_path):
     assert type(run).__module__.startswith("hf_localattn") == is_ours
     alone = [run(one) for one in HEADS[task]]
     same(run(HEADS[task], batch_size=2), [one[0] for one in alone] if task == TEXT else alone)
+    if task == ANSWERS:
+        same(list(run(Subset(QUESTIONS, range(4)), batch_size=2)), alone)
     if task != TEXT:
         with pytest.raises(LookupError, match=f"no {TEXT} head.*{type(run.model).__name__}"):
             pipeline(TEXT, model=str(tmp_path))
@@ -108,17 +101,12 @@ def test_the_pipelines_of_every_family(name, task, site, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def folders(site, tmp_path_factory):
-    """A checkpoint for each task."""
+def built(site, tmp_path_factory):
+    """A pipeline for each task."""
     folder = tmp_path_factory.mktemp("checkpoints")
     for task, labels in LABELS.items():
         save("sla-bert", task, folder / task, id2label=labels, gate_bias_init=2.0)
-    return {task: str(folder / task) for task in LABELS}
-
-
-@pytest.fixture(scope="module")
-def built(folders):
-    return {task: pipeline(task, model=folder, device="cpu") for task, folder in folders.items()}
+    return {task: pipeline(task, model=str(folder / task), device="cpu") for task in LABELS}
 
 
 @pytest.fixture
@@ -142,10 +130,6 @@ INPUTS = {
 SIDED = [(side, name) for side in ("right", "left") for name in INPUTS if side == "right" or name != "words"]
 
 
-class Rows(UserList, torch.utils.data.Dataset):
-    """Rows that are no list."""
-
-
 @pytest.mark.parametrize(("side", "name"), SIDED)
 def test_batches_give_the_stock_pipelines_results(built, parsed, side, name, monkeypatch):
     task, inputs, settings = INPUTS[name]
@@ -156,21 +140,21 @@ def test_batches_give_the_stock_pipelines_results(built, parsed, side, name, mon
     expected = stock(inputs, **settings)
     assert len(parsed) == len(inputs)  # text by text
     generator = inputs if inputs is WORDS else (one for one in inputs)  # transformers loses lists of words of those
-    for given, size in ((inputs, 2), (generator, 4), (Rows(inputs), 4), (inputs, 1)):
+    for given, size in ((inputs, 2), (generator, 4), (Subset(inputs, range(len(inputs))), 4), (inputs, 1)):
         sla_parser._cache.clear()
         parsed.clear()
         same(list(ours(given, batch_size=size, **settings)), expected)
         assert len(parsed) == -(-len(inputs) // size)
 
 
-@pytest.mark.parametrize("task", STOCK)
-def test_generators_are_read_batch_by_batch(built, task):
-    for size, most in ((4, 12), (1, 7)):
-        read = []
-        texts = (read.append(number) or TEXTS[number % 5] or "A goat." for number in range(1000))
-        results = iter(built[task](texts, batch_size=size))
-        assert all(next(results) for _ in range(6))
-        assert len(read) <= most
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("task", [*STOCK, ANSWERS, NEGATION])
+def test_generators_are_read_batch_by_batch(built, task, batch_size):
+    run = built.get(task) or {ANSWERS: READER, NEGATION: finder_of()}[task]
+    read, row = [], {"question": "Who?", "context": "A dog."} if task == ANSWERS else "Not a goat."
+    results = iter(run((read.append(number) or row for number in range(1000)), batch_size=batch_size))
+    assert all(next(results) for _ in range(6))
+    assert len(read) <= 6 + 2 * batch_size
 
 
 def test_workers_and_copies(built):
@@ -180,27 +164,20 @@ def test_workers_and_copies(built):
 
 
 @pytest.mark.parametrize(
-    ("task", "rows", "settings", "word"),
-    [
-        (TEXT, [3, 4], {}, "text"),
-        (TEXT, [["a", "b"], ["c", "d"]], {}, "text pairs"),
-        (TOKEN, [3, 4], {}, "untokenized"),
-        (TOKEN, [["a", 3]], SPLIT, "expected str"),
-    ],
-    ids=["numbers", "lists of texts", "no tokens", "words of numbers"],
+    ("task", "row", "word"), [(TEXT, 3, "text"), (TEXT, ["a", "b"], "text pairs"), (TOKEN, 3, "untokenized")]
 )
-def test_other_inputs_are_left_to_transformers(built, task, rows, settings, word):
-    with pytest.raises((ValueError, TypeError), match=word):
-        built[task](rows, batch_size=2, **settings)
+def test_other_inputs_are_left_to_transformers(built, task, row, word):
+    with pytest.raises(ValueError, match=word):
+        built[task]([row, row], batch_size=2)
 
 
-def test_a_parser_that_is_not_installed(folders):
-    tokenizer = AutoTokenizer.from_pretrained(folders[TEXT], parser="en_there_is_none")
+def test_a_parser_that_is_not_installed(built):
+    folder = built[TEXT].model.name_or_path
+    absent, without = (AutoTokenizer.from_pretrained(folder, parser=name) for name in ("en_there_is_none", None))
     with pytest.raises(OSError, match=r'en_there_is_none.*local_attention="window"'):
-        pipeline(TEXT, model=folders[TEXT], tokenizer=tokenizer)
-    without = AutoTokenizer.from_pretrained(folders[TEXT], parser=None)
+        pipeline(TEXT, model=folder, tokenizer=absent)
     by_window = {"model_kwargs": {"local_attention": "window"}, "tokenizer": without}
-    windowed = pipeline(TEXT, model=folders[TEXT], device="cpu", **by_window)
+    windowed = pipeline(TEXT, model=folder, device="cpu", **by_window)
     same(windowed(TEXTS, batch_size=4), [windowed(text)[0] for text in TEXTS])
 
 

@@ -235,7 +235,7 @@ def test_labels_of_a_trained_model(script, data, options, expected, run, tmp_pat
         ("glue", "4 of 4 validation rows fill the 4 tokens", {"data": "two.jsonl", "max_seq_length": 4}),
         ("glue", "the classes dog", {"data": "classes.jsonl", "train_file": "four.jsonl"}),
         ("glue", "has a query", {"family": "oa-xlnet", "backbone": "tiny", "data": "two.jsonl"}),
-        ("swag", "has a query", {"family": "oa-xlnet", "backbone": "tiny", "data": "swag.csv"}),
+        ("swag", "Training", {"family": "oa-xlnet", "backbone": "tiny", "data": "swag.csv"}),
         ("ner", "1 of 4 train rows are left out", {**OA, "data": "long.jsonl", "max_seq_length": 24}),
         ("ner", "2 of 4 train rows fill the 24 tokens", {**OA, "data": "long.jsonl", "max_seq_length": 24}),
     ],
