@@ -83,7 +83,8 @@ def test_the_recipe_trains_scores_and_publishes(tmp_path, monkeypatch, capsys):
     for name in ("train.txt", "dev.txt"):
         atomic_write(sherlock / name, stories)
     short = {"max_steps": 1, "save_strategy": "no", "use_cpu": True}
-    monkeypatch.setattr(negation, "write_file", lambda path: write_jsonl(path, write_sentences()[:40]))
+    few = write_jsonl(tmp_path / "few.jsonl", write_sentences()[:40]).read_text()
+    monkeypatch.setattr(negation, "write_file", lambda path: atomic_write(path, few))
     monkeypatch.setattr(negation, "TRAINING", {**negation.TRAINING, **short})
     monkeypatch.setattr(negation, "export_checkpoint", lambda *_, **__: None)
     words = ["--sherlock", str(sherlock), "--bioscope", str(SAMPLES / "bioscope.xml"), "--sfu", str(SAMPLES / "sfu")]
