@@ -1,5 +1,7 @@
 """Configurations of all families, assignments of the command line, and calls of the tokenizers of SLA and OA."""
 
+from functools import cache
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -18,9 +20,7 @@ from tests.models.tiny import TINY_FIELDS, tiny_config
 
 OWN = {name: {**field_types(family.config)} for name, family in FAMILIES.items()}
 SMALL = st.integers(0, 8) | st.booleans() | st.none() | st.floats(0, 1) | st.lists(st.integers(0, 6), max_size=4)
-WORDS = sorted(
-    {word for own in OWN.values() for kind in own.values() for word in getattr(kind, "__args__", ())}, key=str
-)
+CHOICES = {word for own in OWN.values() for kind in own.values() for word in getattr(kind, "__args__", ())}
 
 
 @sizes
@@ -39,7 +39,7 @@ def test_some_fields(examples):
             with torch.device("meta"):
                 outcome(lambda: FAMILIES[name].heads["token-classification"](config), "`", "backbone", "attention")
 
-    values = SMALL | st.sampled_from([word for word in WORDS if isinstance(word, str)]) | anything
+    values = SMALL | st.sampled_from(sorted(word for word in CHOICES if isinstance(word, str))) | anything
     fields = {name: st.dictionaries(st.sampled_from(sorted(OWN[name])), values, max_size=3) for name in OWN}
     check(holds, st.sampled_from(sorted(OWN)).flatmap(lambda name: st.tuples(st.just(name), fields[name])), examples)
 
@@ -124,13 +124,12 @@ def calls(draw, tokenizer_class):
 @sizes
 @pytest.mark.parametrize("tokenizer_class", SETTINGS, ids=lambda one: one.__name__)
 def test_calls(tokenizer_class, examples):
-    backbone, made = AutoTokenizer.from_pretrained(tiny_backbone()), {}
+    backbone = AutoTokenizer.from_pretrained(tiny_backbone())
+    made = cache(lambda **settings: tokenizer_class.from_backbone(backbone, **settings))
 
     def holds(given):
         settings, (text, pair, options) = given
-        key = tuple(settings.values())
-        tokenizer = made[key] = made.get(key) or tokenizer_class.from_backbone(backbone, **settings)
-        encoded = outcome(lambda: tokenizer(text, pair, **options), "`", "text", "Word", "row")
+        encoded = outcome(lambda: made(**settings)(text, pair, **options), "`", "text", "Word", "row")
         if encoded is not None:
             check_rows(encoded, tokenizer_class.OWN_INPUTS)
 
