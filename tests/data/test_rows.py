@@ -42,10 +42,6 @@ def typed(kind, values, label="label"):
     return Dataset.from_dict({"text": [*"ab"], "tokens": [["the"], ["cat"]], label: values}, features=features)
 
 
-def without(row, *names):
-    return {name: value for name, value in row.items() if name not in names}
-
-
 def conllu(number, word, upos="_", xpos="_"):
     return f"{number}\t{word}\tlemma\t{upos}\t{xpos}" + "\t_" * 5 + "\n"
 
@@ -60,6 +56,7 @@ def cged(text, *errors, name="7"):
     return f'<DOC>\n<TEXT id="{name}">{text}</TEXT><CORRECTION>x</CORRECTION>{listed}</DOC>'
 
 
+UNASKED_ROW = {name: value for name, value in asked("mat@4").items() if name != "question"}
 MAT, TWO = "q: the mat sat who? mat@4", TokenColumns(names="OA")
 ONE, OTHER = "the cat.: [where? mat] | where? dog", "the cat.: where? mat | [where? dog]"
 NEITHER = "the cat.: where? mat | where? dog"
@@ -112,7 +109,7 @@ GOOD = {
         (typed(Value("bool"), [True, False]), "a = true; b = false"),
     ],
     "squad": [
-        ([asked("mat@4"), asked(id=8)], "q: the mat sat who? mat@4; 8: the mat sat who?"),
+        ([asked("the@0"), asked(id=8)], "q: the mat sat who? the@0; 8: the mat sat who?"),
         (("a.json", json.dumps({"data": [{"paragraphs": PARAGRAPHS}]})), "q: the mat sat who? mat@4; 7: it why?"),
         (("a.json", json.dumps({"data": [asked("mat@4")]})), "q: the mat sat who? mat@4"),
         (("a.json", [asked("mat@4"), asked(id=1)]), "q: the mat sat who? mat@4; 1: the mat sat who?"),
@@ -122,7 +119,7 @@ GOOD = {
     ],
     "answered": [
         ([asked(id="p"), asked("mat@4"), asked("sat@8", id="r")], f"{MAT}; r: the mat sat who? sat@8"),
-        ([without(asked("mat@4"), "question")], "q: the mat sat - mat@4", {"require_questions": False}),
+        ([UNASKED_ROW], "q: the mat sat - mat@4", {"require_questions": False}),
     ],
     "choices": [
         ([SWAG], 'it sat.: the dog sat. | the dog sat "on" the, cat. | [the dog on.]'),
@@ -236,8 +233,7 @@ REFUSED = {
     ],
     "answered": [
         ([asked()], "", "none of the 1 questions"),
-        ([without(asked("mat@4"), "question")], "line 1", "'question'"),
-        ([without(ASKED, "question")], "line 1", "'answers'", {"require_questions": False}),
+        ([UNASKED_ROW], "line 1", "'question'"),
     ],
     "choices": [
         ([CHOICE, {**CHOICE, "choices": ["a", "b", "c"]}], "line 2", "3 choices, but 2"),
@@ -293,16 +289,6 @@ def test_what_files_and_data_sets_are_refused(tmp_path, load, case):
             load(Source("hub", rows), **dict(*options))
         with pytest.raises(ValueError, match="hub: holds no"):
             load(Source("hub", rows.select([])), **dict(*options))
-
-
-@pytest.mark.parametrize("name", ["texts", "squad", "choices", "sentences", "negation"])
-def test_files_that_are_no_text(tmp_path, name):
-    load = getattr(data, f"load_{name}")
-    (tmp_path / "a.json").write_bytes(b'["\xe9"]')
-    with pytest.raises(ValueError, match=r"a\.json: is not UTF-8"):
-        load(tmp_path / "a.json")
-    with pytest.raises(FileNotFoundError, match=r"b\.json: no such file"):
-        load(tmp_path / "b.json")
 
 
 def test_names_of_a_data_set_keep_their_order():
