@@ -220,9 +220,6 @@ def test_several_corpora(tmp_path):
     assert len(load_negation(agreeing)) == 4
     with pytest.raises(ValueError, match=r"a\.jsonl and .*b\.jsonl contradict .* not and home"):
         load_negation([*agreeing, tmp_path / "b.jsonl"])
-
-
-def test_a_document_in_training_and_validation():
     samples = [load_negation(SAMPLES / name) for name in ("sfu", "sfu/garden.xml", "bioscope.xml")]
     negation.check_apart(samples[0], samples[2])
     negation.check_apart(*(rows.map(lambda row: {"document_id": "a.jsonl"}) for rows in samples[:2]))
@@ -230,13 +227,7 @@ def test_a_document_in_training_and_validation():
         negation.check_apart(samples[0], samples[1])
 
 
-def test_columns_that_are_written():
-    rows = [{**own, "tokens": ["x\ty", *own["tokens"][1:]]} for own in load_negation(SAMPLES / "sfu")]
-    first = format_starsem(negation.group_sentences(rows)).split("\n")[0]
-    assert first.split("\t")[3:7] == ["x y", "_", "_", "_"]
-
-
-def test_predicted_negations():
+def test_predicted_negations_and_their_columns():
     own = {"id": "x", **columns("no unhappy man breathlessly"), "cue_text": ["", "", "", "less"]}
     affix = negation.with_negation(own, {1}, [0, 1, 1, 0], affix=True)
     assert (affix["cue_text"], affix["scope_text"]) == (["", "un", "", ""], ["", "happy", "man", ""])
@@ -244,6 +235,8 @@ def test_predicted_negations():
     assert (whole["cue_text"], whole["scope_text"]) == (["no", "unhappy", "", ""], ["", "", "man", ""])
     other = negation.with_scope(own, [1, 0, 0, 1])
     assert (other["scope"], other["scope_text"], other["id"]) == ([1, 0, 0, 1], ["no", "", "", "breath"], "x")
+    rows = [{**own, "tokens": ["x\ty", *own["tokens"][1:]]} for own in load_negation(SAMPLES / "sfu")]
+    assert format_starsem(negation.group_sentences(rows)).split("\n")[0].split("\t")[3:7] == ["x y", "_", "_", "_"]
 
 
 def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues(tmp_path):

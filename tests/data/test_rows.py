@@ -37,7 +37,6 @@ def asked(*answers, **changes):
 
 
 def typed(kind, values, label="label"):
-    """Return a data set of two texts with labels of a type."""
     features = Features({"text": Value("string"), "tokens": List(Value("string")), label: kind})
     return Dataset.from_dict({"text": [*"ab"], "tokens": [["the"], ["cat"]], label: values}, features=features)
 
@@ -163,7 +162,6 @@ GOOD = {
 
 
 def cases(table):
-    """Return parameters of a table, named by what is expected."""
     pairs = [(name, case) for name in table for case in table[name]]
     return [pytest.param(getattr(data, f"load_{name}"), case, id=f"{name} {case[1:3]}"[:60]) for name, case in pairs]
 
@@ -291,11 +289,8 @@ def test_what_files_and_data_sets_are_refused(tmp_path, load, case):
             load(Source("hub", rows.select([])), **dict(*options))
 
 
-def test_names_of_a_data_set_keep_their_order():
-    assert data.load_texts(typed(CLASSES, [0, 1])).features["label"].names == ["z", "a"]
-
-
 def test_names_of_labels(tmp_path):
+    assert data.load_texts(typed(CLASSES, [0, 1])).features["label"].names == ["z", "a"]
     path = tmp_path / "names.json"
     for content in (["O", "B-x"], {"ner_tags": ["O", "B-x"], "pos_tags": ["N"]}):
         path.write_text(json.dumps(content))

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-SUITE, LONG = 25, int(os.environ.get("FUZZ_EXAMPLES", "10000"))
+LONG = int(os.environ.get("FUZZ_EXAMPLES", "10000"))
 
 settings.register_profile(
     "suite",
@@ -20,12 +20,11 @@ settings.register_profile(
 )
 
 long = pytest.param(LONG, marks=[pytest.mark.slow(reason="10,000 examples take minutes"), pytest.mark.timeout(3600)])
-sizes = pytest.mark.parametrize("examples", [SUITE, long], ids=["suite", "long"])
+sizes = pytest.mark.parametrize("examples", [25, long], ids=["suite", "long"])
 """The number of examples of a property, as the argument `examples` of its test."""
 
 
 def check(holds, strategy, examples):
-    """Call `holds` with as many examples of a strategy."""
     settings(settings.get_profile("suite"), max_examples=examples)(given(strategy)(holds))()
 
 
