@@ -118,6 +118,7 @@ SPLIT = {"is_split_into_words": True}
 INPUTS = {
     "texts": (TEXT, TEXTS, {"top_k": None}),
     "pairs": (TEXT, [{"text": text, "text_pair": f"Greta has {len(text)} goats."} for text in TEXTS], {"top_k": None}),
+    "listed pairs": (TEXT, [[[text, "Greta has goats."]] for text in TEXTS], {"top_k": None}),
     "cut texts": (TEXT, LONG, {"truncation": True, "max_length": 24}),
     "tokens": (TOKEN, TEXTS, {}),
     "mean tokens": (TOKEN, TEXTS, {"aggregation_strategy": "average"}),
@@ -159,14 +160,6 @@ def test_workers_and_copies(built):
     expected = built[TEXT](TEXTS, batch_size=4)
     same(built[TEXT](TEXTS, batch_size=2, num_workers=1), expected)
     same(copy.deepcopy(built[TEXT])(TEXTS, batch_size=2), expected)
-
-
-@pytest.mark.parametrize(
-    ("task", "row", "word"), [(TEXT, 3, "text"), (TEXT, ["a", "b"], "text pairs"), (TOKEN, 3, "untokenized")]
-)
-def test_other_inputs_are_left_to_transformers(built, task, row, word):
-    with pytest.raises(ValueError, match=word):
-        built[task]([row, row], batch_size=2)
 
 
 def test_a_parser_that_is_not_installed(built):

@@ -196,17 +196,3 @@ def test_markers_decide_unless_a_text_is_named_as_the_query(kind):
     encoded = named(KNOW, "Why?")
     assert encoded["query_mask"] == segment_mask(encoded, 1)
     assert marked(named(KNOW), KNOW) == ["not"]
-
-
-@every_kind
-@every_mode
-def test_windows_have_their_own_masks(kind, mode):
-    text, tokenizer = f"[CUE] Neither you [CUE] nor I. {'It rains here. ' * 8}{KNOW}", oa(kind, mode)
-    options = {"truncation": True, "max_length": 20, "stride": 3, "return_overflowing_tokens": True}
-    windows = tokenizer(["no", text], **options, return_offsets_mapping=True)
-    whole = tokenizer(text, truncation=False, verbose=False)
-    cues = {offsets for offsets, value in zip(whole.encodings[0].offsets, whole["query_mask"], strict=True) if value}
-    first, *others = windows["query_mask"]
-    assert not any(first)
-    assert others == [[int(pair in cues) for pair in offsets] for offsets in windows["offset_mapping"][1:]]
-    assert {pair for offsets in windows["offset_mapping"][1:] for pair in offsets if pair in cues} == cues

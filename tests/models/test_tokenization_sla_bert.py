@@ -142,32 +142,12 @@ def test_wrong_heads_are_refused(arguments, options, message):
         sla()(*arguments, **{**SPLIT, **options})
 
 
-# --- windows and parses
-
-
-def test_windows_share_one_parse(tokenizer, parsed):
-    text = f"{DOG} {TOWN} {CAT}"
-    whole = tokenizer(text)
-    options = {"truncation": True, "max_length": 11, "stride": 3, "return_overflowing_tokens": True}
-    windows = tokenizer([CAT, text], **options, padding="max_length")
-    assert [len(call) for call in parsed] == [1, 1]
-    assert windows["overflow_to_sample_mapping"].count(1) >= 3
-
-    def words_at(encoding, word_index):  # a window may begin with a blank, which then is of no word
-        return {(end, word) for (_, end), word in zip(encoding.offsets, word_index, strict=True) if word != -1}
-
-    of_whole = words_at(whole.encodings[0], whole["word_index"])
-    for row, sample in enumerate(windows["overflow_to_sample_mapping"]):
-        word_index = windows["word_index"][row]
-        assert reference.is_structure(word_index, windows["dep_heads"][row])
-        assert not sample or words_at(windows.encodings[row], word_index) <= of_whole
-
-
 def test_parses_what_is_new_in_one_go_and_nothing_for_ids_alone(tokenizer, parsed):
     calls = [
         (lambda: tokenizer([CAT, DOG, CAT], [TOWN, CAT, ""]), 4),
         (lambda: tokenizer([DOG, "It rains."]), 1),
         (lambda: tokenizer([CAT, DOG, TOWN], truncation=True, max_length=5), None),
+        (lambda: tokenizer(f"{TOWN} {DOG}", truncation=True, max_length=9, return_overflowing_tokens=True), 1),
         (lambda: tokenizer([CAT.split()], **SPLIT), 1),
         (lambda: tokenizer([CAT.split()], **SPLIT), None),
         (lambda: tokenizer([["Goats", "sleep"]], heads=[[0, 0]], **SPLIT), None),
