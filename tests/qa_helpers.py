@@ -50,15 +50,8 @@ def byte_pieces() -> PreTrainedTokenizerFast:
 def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0, hidden_size: int = 16) -> BertForQuestionAnswering:
     """A random BERT of few dimensions in evaluation mode."""
     torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=hidden_size,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        initializer_range=0.5,
-    )
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 64}
+    config = BertConfig(vocab_size=len(tokenizer), hidden_size=hidden_size, initializer_range=0.5, **sizes)
     return BertForQuestionAnswering(config).eval()
 
 
