@@ -1,7 +1,5 @@
 """Configurations of all families, assignments of the command line, and calls of the tokenizers of SLA and OA."""
 
-import json
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -15,8 +13,7 @@ from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
-from reproduction.plan import parse_argument
-from tests.fuzz.strategies import TEXTS, anything, check, often, or_wrong, outcome, sizes
+from tests.fuzz.strategies import TEXTS, anything, check, often, outcome, sizes
 from tests.models.tiny import TINY_FIELDS, tiny_config
 
 OWN = {name: {**field_types(family.config)} for name, family in FAMILIES.items()}
@@ -51,23 +48,14 @@ YAML = ["2", "[3, 4]", "1e-1", "2024-13-45", "0b_", "[" * 3000, "&a [*a]", "{a: 
 
 
 @sizes
-@pytest.mark.parametrize("of", ["--local_config", "--args"])
-def test_assignments(of, examples):
+def test_assignments(examples):
     def holds(given):
         family, words = given
-        if of == "--args":
-            assigned = outcome(lambda: parse_argument(words[0]), of, repr(words[0]))
-            if assigned is not None:
-                assert words[0].startswith(assigned[0] + "=")
-                json.dumps(assigned[1])
-            return
         reasons = ("field=value", "no field", "`", *map(repr, words))
         fields = outcome(lambda: parse_config_fields(family, words), *reasons)
         assert fields is None or len(fields) <= len(words)
 
-    names = st.sampled_from(["learning_rate", "train_file", *sorted({*OWN["cool"], *OWN["sla-bert"]})]) | st.text(
-        max_size=5
-    )
+    names = st.sampled_from(sorted({*OWN["cool"], *OWN["sla-bert"]})) | st.text(max_size=5)
     values = st.sampled_from([*TEXTS, *YAML]) | st.text("0123456789.:-_eExb[]{}!&*<>=, \t'\"#~", max_size=12)
     one = st.tuples(names, st.sampled_from(["=", "=", "", " = "]), values).map("".join)
     check(holds, st.tuples(st.sampled_from(sorted(OWN)), st.lists(one, min_size=1, max_size=3)), examples)
@@ -85,11 +73,8 @@ SETTINGS = {
         "random_query": st.booleans(),
     },
 }
-PIECES = (
-    *MARKERS,
-    *("[CUE", "]", "not", "do n't", "un", " ", "\n", "\t", "\u3000", "\xa0", "\u200b", "\0", "é", "ﬁ", "中"),
-)
-words = st.sampled_from([*PIECES, "e\u0301", "😀", *TEXTS]) | st.text(max_size=5)
+PIECES = ("[CUE", "]", "not", "do n't", "un", "\t", "\u3000", "\xa0", "\u200b", "é", "e\u0301", "ﬁ", "中")
+words = st.sampled_from([*MARKERS, *PIECES, *TEXTS]) | st.text(max_size=5)
 listed = st.lists(words, max_size=6)
 texts = listed.map("".join) | listed.map(" ".join) | st.text(max_size=12)
 CALL = {
@@ -104,11 +89,6 @@ CALL = {
     "pad_to_multiple_of": st.sampled_from([None, 4]),
     "padding_side": st.sampled_from(["left", "right"]),
 }
-
-
-@pytest.fixture(scope="module")
-def backbone():
-    return AutoTokenizer.from_pretrained(tiny_backbone())
 
 
 def check_rows(encoded, own_inputs):
@@ -134,7 +114,8 @@ def calls(draw, tokenizer_class):
     if split and tokenizer_class is SlaBertTokenizer and draw(st.booleans()):
         for name, side in zip(("heads", "heads_pair"), both, strict=False):
             numbers = [(st.integers(0, max(len(own) - 1, 0)), len(own)) for own in side]
-            heads = [draw(or_wrong(st.lists(own, min_size=size, max_size=size))) for own, size in numbers]
+            right = [st.lists(own, min_size=size, max_size=size) for own, size in numbers]
+            heads = [draw(often(own, own, anything)) for own in right]
             given[name] = heads if batched else heads[0]
     sides = [side if batched else side[0] for side in both] + [None] * (not paired)
     return *(draw(often(*[st.just(side)] * 14, anything)) for side in sides), given
@@ -142,12 +123,12 @@ def calls(draw, tokenizer_class):
 
 @sizes
 @pytest.mark.parametrize("tokenizer_class", SETTINGS, ids=lambda one: one.__name__)
-def test_calls(tokenizer_class, backbone, examples):
-    made = {}
+def test_calls(tokenizer_class, examples):
+    backbone, made = AutoTokenizer.from_pretrained(tiny_backbone()), {}
 
     def holds(given):
         settings, (text, pair, options) = given
-        key = tuple(sorted(settings.items(), key=str))
+        key = tuple(settings.values())
         tokenizer = made[key] = made.get(key) or tokenizer_class.from_backbone(backbone, **settings)
         encoded = outcome(lambda: tokenizer(text, pair, **options), "`", "text", "Word", "row")
         if encoded is not None:
