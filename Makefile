@@ -33,7 +33,7 @@ CONSUMERS := .venv-consumers
 KERNELS := .venv-kernels
 DOCS   := .venv-docs
 
-# A wheel of transformers has no tests; its source distribution has those of models, a checkout those of generation too.
+# A wheel of transformers has no tests; its source distribution has those of models.
 TRANSFORMERS_TESTS ?= $(CURDIR)/$(COMMON)/source/tests
 
 # After the installation nothing needs the network, and nothing goes to the user's own caches ($@ names the venv's).

@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
     BertConfig,
     BertForQuestionAnswering,
+    BertTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
@@ -22,25 +23,16 @@ WORDS = ["the", "cat", "##s", "sat", "on", "mat", "who", "where", "red", "##ing"
 def word_pieces(padding_side: str = "right", cls_last: bool = False) -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer that knows every text in ALPHABET; `cls_last` puts [CLS] where XLNet has it."""
     pieces = [*SPECIAL, *WORDS, *ALPHABET, *(f"##{letter}" for letter in ALPHABET)]
-    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    cls, sep = pieces.index("[CLS]"), pieces.index("[SEP]")
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A [SEP] [CLS]" if cls_last else "[CLS] $A [SEP]",
-        pair="$A [SEP] $B:1 [SEP]:1 [CLS]:1" if cls_last else "[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", cls), ("[SEP]", sep)],
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        padding_side=padding_side,
-        model_max_length=64,
-    )
+    tokenizer = BertTokenizer({piece: i for i, piece in enumerate(pieces)}, mask_token=None).backend_tokenizer
+    if cls_last:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="$A [SEP] [CLS]",
+            pair="$A [SEP] $B:1 [SEP]:1 [CLS]:1",
+            special_tokens=[(token, pieces.index(token)) for token in ("[CLS]", "[SEP]")],
+        )
+    options = {"padding_side": padding_side, "model_max_length": 64}
+    special = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options, **special)
 
 
 def byte_pieces() -> PreTrainedTokenizerFast:
@@ -58,28 +50,19 @@ def byte_pieces() -> PreTrainedTokenizerFast:
 def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0, hidden_size: int = 16) -> BertForQuestionAnswering:
     """A random BERT of few dimensions in evaluation mode."""
     torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=hidden_size,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        initializer_range=0.5,
-    )
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 64}
+    config = BertConfig(vocab_size=len(tokenizer), hidden_size=hidden_size, initializer_range=0.5, **sizes)
     return BertForQuestionAnswering(config).eval()
 
 
+def _halves(prefix: str) -> dict[str, int]:
+    sizes = {f"{prefix}{{}}_layers": 2, f"{prefix}{{}}_attention_heads": 2, "{}_ffn_dim": 32}
+    return {name.format(half): size for name, size in sizes.items() for half in ("encoder", "decoder")}
+
+
 GENERATORS = {
-    "bart": {
-        **{"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
-        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "forced_eos_token_id": None},
-    },
-    "prophetnet": {
-        **{"hidden_size": 16, "num_encoder_layers": 1, "num_decoder_layers": 1},
-        **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2},
-        **{"encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
-    },
+    "bart": {"d_model": 16, "forced_eos_token_id": None, **_halves("")},
+    "prophetnet": {"hidden_size": 16, **_halves("num_")},
 }
 """Fields of encoder-decoders of few dimensions, by their `model_type`."""
 

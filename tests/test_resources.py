@@ -19,7 +19,7 @@ def tokenizer():
 
 def test_the_parser_knows_its_sentences():
     parse = spacy.load(tiny_parser())
-    for words, heads in SENTENCES["en"]:
+    for words, heads in SENTENCES:
         assert [token.head.i for token in parse(words)] == heads
 
 

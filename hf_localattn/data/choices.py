@@ -77,11 +77,11 @@ def load_choices(
     others = [Column(name, None, required=False) for name in (columns.context, columns.question, columns.choices)]
     convert = partial(_convert, columns=columns, label=label, may_be_empty=not skip_empty)
     rows = convert_rows(source, [*others, label], CHOICE_FEATURES, convert, skip_empty=skip_empty)
-    expected = len(rows[0]["choices"]) if len(rows) else 0
-    for number, choices in zip(row_numbers(rows), rows["choices"], strict=True):
-        if len(choices) != expected:
-            found = f"{len(choices)} choices, but {expected} in the first row"
-            raise ValueError(f"{source.where(number)}: {found}; correct or remove rows that differ.")
+    counts = [len(choices) for choices in rows["choices"]]
+    if wrong := [place for place, count in enumerate(counts) if count != counts[0]]:
+        where = source.where(row_numbers(rows)[wrong[0]])
+        found = f"{counts[wrong[0]]} choices, but {counts[0]} in the first row"
+        raise ValueError(f"{where}: {found}; correct or remove rows that differ.")
     return rows.remove_columns("label") if any(label is None for label in rows["label"]) else rows
 
 

@@ -3,6 +3,8 @@
 Cues are in brackets, words and characters in scope in capitals.
 """
 
+import json
+
 
 def notation(row):
     """Return the words of a row with its cue and scope; its columns must agree with each other."""
@@ -23,6 +25,15 @@ def columns(marked, **others):
     tokens = [word.strip("[]").lower() for word in words]
     cue, scope = [int(word[0] == "[") for word in words], [int(word.strip("[]").isupper()) for word in words]
     return {"tokens": tokens, "cue": cue, "scope": scope, **others}
+
+
+def write(folder, content):
+    """Write the name and the text of a file, or rows as JSON lines, and return the path."""
+    name, content = content if isinstance(content, tuple) else ("a.jsonl", content)
+    if isinstance(content, list):
+        content = "".join(json.dumps(row) + "\n" for row in content)
+    (folder / name).write_bytes(content.encode())
+    return folder / name
 
 
 def shown(rows):

@@ -3,21 +3,13 @@
 import json
 from types import SimpleNamespace
 
-import datasets
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hf_localattn.data import questions
 from hf_localattn.data.answers import extract_answers, format_answers
-from hf_localattn.data.questions import (
-    QuestionAnsweringCollator,
-    check_window_settings,
-    evaluation_features,
-    train_features,
-)
-from hf_localattn.training.trainer import unpad_left
 from tests.qa_helpers import ALPHABET, byte_pieces, question, unanswerable, word_pieces
 
 RIGHT = word_pieces()
@@ -39,11 +31,13 @@ def test_windows_cover_the_context_and_have_the_answer_where_they_hold_it(tokeni
     start = data.draw(st.integers(0, len(context) - 1).filter(lambda i: context[i] != " "))
     end = data.draw(st.integers(start + 1, min(len(context), start + 12)).filter(lambda i: context[i - 1] != " "))
     rows = batch(question(context=context, answers={"text": [context[start:end]], "answer_start": [start]}))
-    train, windows = (make(rows, tokenizer, 40, 13) for make in (train_features, evaluation_features))
+    train, windows = (
+        make(rows, tokenizer, 40, 13) for make in (questions.train_features, questions.evaluation_features)
+    )
     assert train["input_ids"] == windows["input_ids"]
     joined, found = [], 0
     for ids, first, last, offsets, cls in zip(
-        *(train[name] for name in ("input_ids", "start_positions", "end_positions")),
+        *(train[name] for name in ("input_ids", *questions.POSITIONS)),
         *(windows[name] for name in ("offset_mapping", "cls_position")),
         strict=True,
     ):
@@ -62,71 +56,48 @@ def test_windows_cover_the_context_and_have_the_answer_where_they_hold_it(tokeni
     assert joined == tokenizer(context, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
 
 
-@TOKENIZERS
-def test_no_answer_and_an_answer_elsewhere_are_the_classification_token(tokenizer):
-    long = question(context="the dog sat. " * 10 + "on the mat", answers={"text": ["mat"], "answer_start": [137]})
-    for row, hits in ((unanswerable(), 0), (long, 1)):
-        train = train_features(batch(row), tokenizer, max_length=32, doc_stride=8)
-        cls = [ids.index(tokenizer.cls_token_id) for ids in train["input_ids"]]
-        assert sum(start != c for start, c in zip(train["start_positions"], cls, strict=True)) == hits
-        assert train["start_positions"] == train["end_positions"]
-
-
 def test_the_tokens_of_an_answer():
-    plain = train_features(batch(question()), RIGHT, 48, 8)
+    cls = questions.train_features(batch(unanswerable()), LEFT, 48, 8)
+    assert [cls[name][0] for name in questions.POSITIONS] == [len(cls["input_ids"][0]) - 1] * 2
+    plain = questions.train_features(batch(question()), RIGHT, 48, 8)
     padded = question(answers={"text": [" on the mat"], "answer_start": [12]})
-    assert train_features(batch(padded), RIGHT, 48, 8)["start_positions"] == plain["start_positions"]
+    assert questions.train_features(batch(padded), RIGHT, 48, 8)["start_positions"] == plain["start_positions"]
     row = question(context="a é€ b", answers={"text": ["é€"], "answer_start": [2]})
-    train = train_features(batch(row), byte_pieces(), 64, 8)  # all bytes of a character belong to the answer
+    train = questions.train_features(batch(row), byte_pieces(), 64, 8)  # all bytes of a character belong to the answer
     assert train["end_positions"][0] - train["start_positions"][0] + 1 == len("é€".encode())
     nothing = question(context="a \u200b b", answers={"text": ["\u200b"], "answer_start": [2]})
-    assert train_features(batch(nothing), RIGHT, 48, 8)["start_positions"] == [0]
+    assert questions.train_features(batch(nothing), RIGHT, 48, 8)["start_positions"] == [0]
 
 
 def test_a_long_question_is_cut_and_settings_have_to_fit(caplog):
-    spaced = train_features(batch(question(question=" " * 300 + "who sat?")), RIGHT, 40, 8)
-    assert spaced["input_ids"] == train_features(batch(question(question="who sat?")), RIGHT, 40, 8)["input_ids"]
+    spaced = questions.train_features(batch(question(question=" " * 300 + "who sat?")), RIGHT, 40, 8)
+    assert (
+        spaced["input_ids"]
+        == questions.train_features(batch(question(question="who sat?")), RIGHT, 40, 8)["input_ids"]
+    )
     assert not caplog.records
-    windows = evaluation_features(batch(question(question="who " * 50)), RIGHT, max_length=40, doc_stride=8)
+    windows = questions.evaluation_features(batch(question(question="who " * 50)), RIGHT, max_length=40, doc_stride=8)
     assert windows["input_ids"][0].count(RIGHT.convert_tokens_to_ids("who")) == 40 - 3 - 8 - 14
     assert "A question of 50 tokens is cut to 15" in caplog.text
-    assert [check_window_settings(RIGHT, 40, stride) for stride in (0, 35)] == [37 - 16, 1]
-    for stride in (37, 36, -1):
+    assert [questions.check_window_settings(RIGHT, 40, stride) for stride in (0, 35)] == [37 - 16, 1]
+    for stride in (36, -1):
         with pytest.raises(ValueError, match=rf"doc_stride {stride} .* 0 to 35 "):
-            check_window_settings(RIGHT, 40, stride)
-    with pytest.raises(ValueError, match="SimpleNamespace is not a fast tokenizer"):
-        check_window_settings(SimpleNamespace(is_fast=False), 40, 8)
+            questions.check_window_settings(RIGHT, 40, stride)
+    with pytest.raises(ValueError, match="not a fast tokenizer"):
+        questions.check_window_settings(SimpleNamespace(is_fast=False), 40, 8)
 
 
 @TOKENIZERS
 @pytest.mark.parametrize("max_length", [None, 60])
 def test_a_batch_is_padded_and_positions_move_with_the_padding(tokenizer, max_length):
-    rows = [question(0), question(1, context="red dog. " + question()["context"][:24])]
-    rows[1]["answers"] = {"text": ["on the mat"], "answer_start": [22]}
-    train = train_features(batch(*rows), tokenizer, 64, 8)
+    rows = [question(), question(context="red " + question()["context"])]
+    rows[1]["answers"] = {"text": ["on the mat"], "answer_start": [17]}
+    train = questions.train_features(batch(*rows), tokenizer, 64, 8)
     features = [dict(zip(train, values, strict=True)) for values in zip(*train.values(), strict=True)]
-    tensors = QuestionAnsweringCollator(tokenizer, max_length)(features)
+    tensors = questions.QuestionAnsweringCollator(tokenizer, max_length)(features)
     assert tensors["input_ids"].shape == (2, max_length or max(map(len, train["input_ids"])))
-    names = ("input_ids", "start_positions", "end_positions")
-    for ids, start, end in zip(*(tensors[name] for name in names), strict=True):
+    for ids, start, end in zip(*(tensors[name] for name in ("input_ids", *questions.POSITIONS)), strict=True):
         assert tokenizer.convert_ids_to_tokens(ids[start : end + 1]) == ["on", "the", "mat"]
-
-
-def test_unpadding_undoes_left_padding():
-    logits = torch.tensor([[-1.0, -2.0, 1.0, 2.0], [1.0, 2.0, 3.0, 4.0]])
-    assert unpad_left(logits, torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])).tolist() == [[1, 2, -1, -2], [1, 2, 3, 4]]
-
-
-def test_map_finds_its_cache_again(tmp_path):
-    datasets.Dataset.from_list([question(0), question(1)]).save_to_disk(tmp_path / "data")
-    settings = {"tokenizer": word_pieces(), "max_length": 32, "doc_stride": 8}
-
-    def prepared():
-        rows = datasets.load_from_disk(tmp_path / "data")
-        return rows.map(train_features, fn_kwargs=settings, batched=True, remove_columns=rows.column_names)
-
-    prepared()
-    assert prepared()._fingerprint == prepared()._fingerprint
 
 
 CONTEXT = "ab cd ef gh ij"
@@ -170,7 +141,8 @@ def test_equals_the_double_loop(seed, n_best_size, max_answer_length):
     windows = [window(0, 3), window(2, 5)]
     starts, ends = np.random.default_rng(seed).normal(size=(2, 2, 9))
     expected = naive(windows, starts, ends, n_best_size, max_answer_length)
-    found = answers(windows, starts, ends, n_best_size=n_best_size, max_answer_length=max_answer_length)
+    sizes = {"n_best_size": n_best_size, "max_answer_length": max_answer_length}
+    found = answers(windows, starts, ends, **sizes)
     if not expected:  # all best starts are after the best ends
         assert found.best.text == ""
         return
@@ -180,6 +152,11 @@ def test_equals_the_double_loop(seed, n_best_size, max_answer_length):
     scores = np.exp([c.score for c in found.n_best])
     np.testing.assert_allclose([c.probability for c in found.n_best], scores / scores.sum())
     assert (found.best, found.null_odds) == (found.n_best[0], None)
+    either = answers(windows, starts, ends, null_threshold=0.0, **sizes)
+    assert either.null_odds == pytest.approx(min(starts[:, 0] + ends[:, 0]) - expected[0][1])
+    assert either.best.text == ("" if either.null_odds > 0 else found.best.text)
+    assert {"", found.best.text} <= {candidate.text for candidate in either.n_best}
+    assert len(either.n_best) <= n_best_size + 1
 
 
 @pytest.mark.parametrize(("threshold", "text"), [(0.0, ""), (0.99, ""), (1.0, "cd"), (5.0, "cd"), (-9, "")])
@@ -190,16 +167,6 @@ def test_no_answer_wins_by_more_than_the_threshold(threshold, text):
     ends = [logits((0, 9)), logits((0, 2), (3, 2))]
     found = answers(windows, starts, ends, null_threshold=threshold)
     assert (found.best.text, found.best_span.text, found.null_odds) == (text, "cd", 1.0)
-
-
-@pytest.mark.parametrize("n_best_size", [1, 2, 3])
-@pytest.mark.parametrize("null", [-50, 50])
-def test_no_answer_and_the_best_span_are_always_listed(n_best_size, null):
-    starts = [logits((0, null), (3, 2), (4, 1), (5, 0))]
-    found = answers([window()], starts, n_best_size=n_best_size, null_threshold=0.0)
-    assert (found.best.text, found.best_span.text) == ("" if null > 0 else "ab", "ab")
-    assert {"", "ab"} <= {candidate.text for candidate in found.n_best}
-    assert found.null_odds == 2 * null - 4
 
 
 def test_pads_and_spaces_are_not_answers():
@@ -218,11 +185,9 @@ def test_pads_and_spaces_are_not_answers():
 
 
 def test_files_hold_the_answers():
-    options = {"n_best_size": 2, "null_threshold": 0.0, "context": CONTEXT.replace("c", "ç")}
-    found = {"q": answers([window()], [logits((4, 3))], **options)}
+    found = {"q": answers([window()], [logits((4, 3))], context=CONTEXT.replace("c", "ç"), null_threshold=0.0)}
     files = format_answers(found)
     assert list(format_answers(found, "eval")) == [f"eval_{name}" for name in files]
     assert '"q": "çd"' in files["predictions.json"]
-    assert json.loads(files["null_odds.json"]) == {"q": -26.0}
     best = json.loads(files["nbest_predictions.json"])["q"][0]
     assert (best["text"], best["start"], best["end"], best["start_logit"]) == ("çd", 3, 5, 3.0)

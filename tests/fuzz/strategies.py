@@ -3,19 +3,16 @@
 import json
 import os
 import re
-import time
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-SUITE, LONG = 25, int(os.environ.get("FUZZ_EXAMPLES", "10000"))
+LONG = int(os.environ.get("FUZZ_EXAMPLES", "10000"))
 
 settings.register_profile(
     "suite",
-    # A failure is there for everybody, and again tomorrow. Constants of the imported modules are among the examples:
-    # with `-k` instead of a file name, pytest imports all tests and finds the failures of a whole run.
-    derandomize=True,
+    derandomize=True,  # with `-k` instead of a file name, pytest finds the failures of a whole run
     deadline=None,
     database=None,
     print_blob=False,
@@ -23,15 +20,11 @@ settings.register_profile(
 )
 
 long = pytest.param(LONG, marks=[pytest.mark.slow(reason="10,000 examples take minutes"), pytest.mark.timeout(3600)])
-sizes = pytest.mark.parametrize("examples", [SUITE, long], ids=["suite", "long"])
+sizes = pytest.mark.parametrize("examples", [25, long], ids=["suite", "long"])
 """The number of examples of a property, as the argument `examples` of its test."""
-
-MOST_SECONDS = 10
-"""CPU time that no example may take."""
 
 
 def check(holds, strategy, examples):
-    """Call `holds` with as many examples of a strategy."""
     settings(settings.get_profile("suite"), max_examples=examples)(given(strategy)(holds))()
 
 
@@ -40,22 +33,16 @@ def outcome(call, *places):
 
     `places` are names of fields, rows, lines or files, one of which the text of an error has to have.
     """
-    began, result = time.process_time(), None
     try:
-        result = call()
+        return call()
     except (ValueError, OSError) as error:
         # A subclass of ValueError is the raw error of a decoder, which does not know its file.
-        if not (type(error) is ValueError or isinstance(error, OSError)) or not any(
-            one in str(error) for one in places
-        ):
+        is_raw = isinstance(error, ValueError) and type(error) is not ValueError
+        if is_raw or not any(one in str(error) for one in places):
             raise AssertionError(f"{error!r} is raw, or names none of {places}") from error
-    assert time.process_time() - began < MOST_SECONDS, "an example took too long"
-    return result
 
 
-WORDS_OF_FORMATS = "[CUE] nan 1e-5 true null -1 0 ../.."
-TEXTS = ("", " ", "\0", "\n", *WORDS_OF_FORMATS.split(), "\u2028", "😀", "x" * 300, "\ud800")
-
+TEXTS = ("", " ", "\0", "\n", "[CUE]", "nan", "1e-5", "null", "-1", "../..", "\u2028", "😀", "\ud800", "x" * 300)
 BIG = [10**6, 2**31, 2**63, -(2**63) - 1, 10**18, 10**400, -(10**400)]
 ODD_FLOATS = [float("nan"), float("inf"), -float("inf"), -0.0, 1e308, 5e-324, 1e-9]
 scalars = st.one_of(
@@ -63,32 +50,14 @@ scalars = st.one_of(
     *(st.sampled_from(ODD_FLOATS), st.sampled_from([*TEXTS, "9" * 5000]), st.text(max_size=6)),
 )
 
-texts = st.text(max_size=4) | st.sampled_from(TEXTS)
-json_values = st.one_of(
-    scalars,
-    st.lists(st.integers(-2, 6), max_size=4),
-    st.recursive(
-        scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=6
-    ),
-)
-"""What a .json file can hold."""
-
-anything = st.one_of(
-    json_values,
-    st.sampled_from([(), (3,), b"x", frozenset(), object(), int, 1j, range(3)]),
-    st.dictionaries(st.integers(-1, 3), scalars, max_size=2),
-)
+objects = st.sampled_from([(), (3,), {"a": {}}, [[None]], b"x", object(), int, 1j, range(3)])
+anything = st.one_of(scalars, st.lists(st.integers(-2, 6), max_size=4), st.lists(scalars, max_size=3), objects)
 """What a caller can give."""
 
 
 def often(*strategies):
     """Draw from one of them, a strategy that is there several times so much more often (`one_of` takes it once)."""
     return st.sampled_from(strategies).flatmap(lambda strategy: strategy)
-
-
-def or_wrong(right, wrong=anything):
-    """Draw mostly from the first, else from the second."""
-    return often(right, right, wrong)
 
 
 NUMBERS = ("0", "1", "2", "-1", "5", "99", "1.0", "1e3", "1e999", "nan", "٢", "²", "9" * 20, "9" * 400, "9" * 5000)
@@ -125,16 +94,14 @@ def changed(draw, *valid):
 
 def _damaged(draw, content):
     at, lines = draw(st.integers(0, len(content))), content.split(b"\n")
-    first, second = (draw(st.integers(0, len(lines) - 1)) for _ in range(2))
+    line, other = (draw(st.integers(0, len(lines) - 1)) for _ in range(2))
     text = content.decode("utf-8", "replace")
     ways = [
         content[:at],
         content[:at] + draw(st.sampled_from(BYTES)) + content[at + draw(st.integers(0, 8)) :],
-        content[:at] + bytes([draw(st.integers(0, 255))]) + content[at + 1 :],
-        b"\n".join([*lines[:first], lines[second], *lines[first:]]),
-        b"\n".join(lines[:first] + lines[first + 1 :]),
+        b"\n".join([*lines[:line], lines[other], *lines[line:]]),
+        b"\n".join(lines[:line] + lines[line + 1 :]),
         text.encode(draw(st.sampled_from(ENCODINGS)), "replace"),
         text.replace("\n", draw(st.sampled_from(ENDS))).encode(),
-        content * draw(st.integers(0, 3)),
     ]
     return draw(st.sampled_from(ways))

@@ -4,28 +4,18 @@ import json
 
 import hypothesis.strategies as st
 import pytest
-from datasets import disable_progress_bars, enable_progress_bars
 
 from hf_localattn.data import load_choices, load_negation, load_sentences, load_squad, load_texts
 from hf_localattn.data.choices import ChoiceColumns
 from hf_localattn.data.texts import GLUE_TASKS, MULTI_LABEL, REGRESSION, SINGLE_LABEL, TextColumns
-from hf_localattn.data.words import TokenColumns, load_label_names
+from hf_localattn.data.words import TokenColumns
 from hf_localattn.resources import FOLDER
 from tests.fuzz.strategies import changed, check, often, outcome, sizes
-
-SAMPLES = FOLDER / "samples"
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    disable_progress_bars()
-    yield
-    enable_progress_bars()
 
 
 def sample(path, lines=None, end="\n"):
     """Return the beginning of a sample: what is wrong with a long file is wrong with a short one."""
-    return end.join((SAMPLES / path).read_text(encoding="utf-8").split(end)[:lines])
+    return end.join((FOLDER / "samples" / path).read_text(encoding="utf-8").split(end)[:lines])
 
 
 def check_rows(rows):
@@ -59,23 +49,21 @@ CONLLU = "# text\n1-2\tdon't" + "\t_" * 8 + "\n1\tdo\tdo\tAUX\tVB" + "\t_" * 5 +
 CLASSES = [{"text": "Good.", "label": "good"}, {"text": "Bad.", "label": 0}, {"text": "x", "label": True}]
 SCORES = [{"sentence": "z", "label": 0.5}, {"sentence": "y", "label": "2"}]
 SETS = [{"text": "x", "text_pair": "y", "label": ["a", "b"]}, {"text": "x", "text_pair": "y", "label": []}]
-TABLE, PAIRS, SWAG = (
-    "text,label\nGood.,good\nBad.,bad\nx,1.0\ny,2.5",
-    sample("glue/pairs.csv", 5),
-    sample("endings.csv", 4),
-)
-LABELS = [json.dumps({"labels": ["O", "B-x"], "ner_tags": ["O"]}), '["O", "B-x"]']
+TABLE = "text,label\nGood.,good\nBad.,bad\nx,1.0\ny,2.5"
+TEXTS = [json.dumps(rows) for rows in (CLASSES, SCORES, SETS)]
 
 EITHER = [False, True]
-LABELED, SKIPPING = {"require_labels": EITHER}, {"skip_empty": EITHER}
+LABELED, SKIPPING = {"require_labels": EITHER, "skip_empty": EITHER}, {"skip_empty": EITHER}
 LAYOUTS = [TextColumns(problem_type=kind, skip_unlabeled=True) for kind in (SINGLE_LABEL, MULTI_LABEL, REGRESSION)]
 LAYOUTS += [TextColumns(("text", "other"), "rating"), TextColumns(names=("bad", "good"), may_be_empty=True)]
 LAYOUTS += [GLUE_TASKS[name] for name in ("rte", "stsb", "mrpc")]
 COLUMNS = [TokenColumns(names=("O", "I")), TokenColumns(task="pos"), TokenColumns(conllu="xpos")]
 COLUMNS += [TokenColumns(conll=number) for number in range(-4, 5)]
-WORDS = LABELED | SKIPPING | {"columns": COLUMNS}
-NEGATION = {"unmatched_scopes": ["error", "skip"], "cue_in_scope": ["never", "corpus"]}
-NEGATION |= {"cues": ["negation", "speculation"], "require_scopes": EITHER, **SKIPPING}
+SQUAD_OPTIONS = {"require_answers": EITHER, "require_question": EITHER, **SKIPPING}
+TEXT_OPTIONS, WORDS = LABELED | {"layout": LAYOUTS}, LABELED | {"columns": COLUMNS}
+CHOICE_OPTIONS = LABELED | {"columns": [None, ChoiceColumns(choices="label")]}
+NEGATION = {"unmatched_scopes": ["error", "skip"], "cue_in_scope": ["never", "corpus"], **SKIPPING}
+NEGATION |= {"cues": ["negation", "speculation"], "require_scopes": EITHER}
 
 
 def json_files(rows):
@@ -88,30 +76,17 @@ def tables(*valid):
 
 FORMATS = {
     # a reader, values of its options, and valid files by their endings
-    "squad": (
-        *(load_squad, SKIPPING | {"require_answers": EITHER, "require_question": EITHER}),
-        {**json_files(FLAT), ".json": [SQUAD]},
-    ),
-    "texts": (
-        *(load_texts, LABELED | SKIPPING | {"layout": LAYOUTS}),
-        {**tables(TABLE, PAIRS), ".json": [json.dumps(rows) for rows in (CLASSES, SCORES, SETS)]},
-    ),
-    "choices": (
-        *(load_choices, LABELED | SKIPPING | {"columns": [None, ChoiceColumns(choices="label")]}),
-        {**json_files(ENDINGS), **tables(SWAG)},
-    ),
+    "squad": (load_squad, SQUAD_OPTIONS, json_files(FLAT) | {".json": [SQUAD]}),
+    "texts": (load_texts, TEXT_OPTIONS, tables(TABLE, sample("glue/pairs.csv", 5)) | {".json": TEXTS}),
+    "choices": (load_choices, CHOICE_OPTIONS, json_files(ENDINGS) | tables(sample("endings.csv", 4))),
     "sentences": (load_sentences, WORDS, json_files(TOKENS)),
-    "columns": (
-        *(load_sentences, WORDS),
-        {".conll": [sample("columns.conll", 8), sample("names.conll", 8)], ".tsv": [sample("errors.tsv", 8)]},
-    ),
+    "columns": (load_sentences, WORDS, {".conll": [sample("columns.conll", 8)], ".tsv": [sample("errors.tsv", 8)]}),
     "conllu": (load_sentences, WORDS, {".conllu": [CONLLU]}),
-    "cged": (load_sentences, LABELED | SKIPPING, {".xml": [sample("errors.xml", 2, "</DOC>") + "</DOC>"]}),
+    "cged": (load_sentences, LABELED, {".xml": [sample("errors.xml", 2, "</DOC>") + "</DOC>"]}),
     "bioscope": (load_negation, NEGATION, {".xml": [sample("negation/bioscope.xml")]}),
     "sfu": (load_negation, NEGATION, {".xml": [sample("negation/sfu/garden.xml")]}),
     "starsem": (load_negation, NEGATION, {".txt": [sample("negation/starsem.txt", 20)]}),
     "negation": (load_negation, NEGATION, json_files(CUES)),
-    "names": (load_label_names, {"columns": [TokenColumns(label="labels")]}, {".json": LABELS}),
 }
 NOTHING = [b"", b" \n", b"\xef\xbb\xbf", b"\0", b"\xff\xfe", b"[]", b"{}", b"[[]]", b"null", b"<a/>"]
 
@@ -120,17 +95,16 @@ NOTHING = [b"", b" \n", b"\xef\xbb\xbf", b"\0", b"\xff\xfe", b"[]", b"{}", b"[[]
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_file_is_read_or_refused(kind, examples, tmp_path):
     load, options, files = FORMATS[kind]
-    required = {"columns": TokenColumns()} if kind == "names" else {}
 
     def holds(drawn):
         (ending, content), given = drawn
         path = tmp_path / f"fuzzed{ending}"
         path.write_bytes(content)
-        rows = outcome(lambda: load(path, **required | given), path.name)
-        if rows is not None and kind != "names":
+        rows = outcome(lambda: load(path, **given), path.name)
+        if rows is not None:
             check_rows(rows)
 
     anything = st.one_of(st.sampled_from(NOTHING), st.binary(max_size=30), st.text(max_size=30).map(str.encode))
     contents = [st.tuples(st.just(end), often(*[changed(*files[end])] * 15, anything)) for end in sorted(files)]
-    given = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in options.items()})
-    check(holds, st.tuples(st.one_of(*contents), given), examples)
+    given = {name: st.sampled_from(values) for name, values in options.items()}
+    check(holds, st.tuples(st.one_of(*contents), st.fixed_dictionaries(given)), examples)

@@ -1,23 +1,36 @@
-"""A process that loads strangers' checkpoints, and tells what came of each.
+"""Calls that load strangers' checkpoints, and a process that makes them and tells what came of each.
 
 The process imports what a harmless checkpoint needs and loads one of each family. What it imports, runs, unpickles or
 connects to after that, it does because of a checkpoint. An audit hook tells.
 """
 
+import importlib
 import json
 import os
+import pickle
+import socket
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
+import spacy  # noqa: F401 (looking for a parser imports it)
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+
+from hf_localattn import CoolConfig, CoolModel, OaXLNetTokenizer, SlaBertTokenizer
+from hf_localattn.hub import write_card
+from hf_localattn.pretrained import load_tokenizer
 from tests.fresh_process import bare_python
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 300
-"""Time that all calls may take."""
-
 LAZILY_IMPORTED = ("transformers", "hf_localattn", "torch", "huggingface_hub", "google")
 """Packages that are imported in part, when something of them is first needed, such as the file of another backbone.
 
@@ -30,17 +43,51 @@ FORBIDDEN = (
 )
 
 
-@dataclass
-class Result:
-    """What came of a call: the classes of its exception, its text or what the loader returned, and what it did."""
-
-    error: list[str] = field(default_factory=list)
-    text: str = ""
-    forbidden: list[str] = field(default_factory=list)
+TEXT = "The [CUE] baker sees no white roses."
 
 
-def run(home: Path, harmless: list[tuple[str, Path]], calls: list[tuple[str, Path]]) -> list[Result]:
-    """Call loaders by name, each with a folder, in one process, which begins with those that are harmless."""
+def run_model(auto_class):
+    """Return a call that loads a model and makes a forward pass."""
+
+    def call(folder):
+        loaded, ids = auto_class.from_pretrained(folder), torch.tensor([[5, 6, 7, 8, 9]])
+        further = {"word_index": torch.tensor([[-1, 0, 1, 2, -1]]), "dep_heads": torch.tensor([[-1, 1, 1, 2, -1]])}
+        further |= {"query_mask": torch.tensor([[0, 1, 0, 0, 0]])}
+        needed = {name: further[name] for name in loaded.config.required_inputs}
+        return loaded(ids, attention_mask=torch.ones_like(ids), **needed)[0].shape
+
+    return call
+
+
+LOADERS = {
+    "config": AutoConfig.from_pretrained,
+    "own_config": CoolConfig.from_pretrained,
+    "built_tokenizer": AutoTokenizer.from_pretrained,
+    "sla_tokenizer": lambda folder: SlaBertTokenizer.from_pretrained(folder)(TEXT),
+    "oa_tokenizer": lambda folder: OaXLNetTokenizer.from_pretrained(folder)(TEXT),
+    "checked_tokenizer": lambda folder: load_tokenizer(str(folder))(TEXT),
+    "model": run_model(AutoModel),
+    "own_model": run_model(CoolModel),
+    "classifier": run_model(AutoModelForSequenceClassification),
+    "generator": lambda folder: AutoModelForSeq2SeqLM.from_pretrained(folder).generate(torch.tensor([[5, 6]])),
+    "card": lambda folder: write_card(folder).read_text(encoding="utf-8"),
+}
+
+
+FAKES = {
+    "imports a module": (lambda folder: importlib.import_module("this"), "imported this"),
+    "runs a file": (lambda folder: exec(compile("", folder / "code.py", "exec")), "ran .*/code.py"),
+    "connects": (lambda folder: socket.socket().connect_ex(("127.0.0.1", 9)), "socket.connect"),
+    "starts a program": (lambda folder: subprocess.run(["true"], check=True), "subprocess.Popen"),
+    "unpickles": (lambda folder: pickle.loads(b"cos\ngetcwd\n(tR."), "pickle.find_class"),
+}
+"""Were one of these not found out, the other results would say nothing."""
+
+LOADERS |= {name: call for name, (call, _) in FAKES.items()}
+
+
+def run(home, harmless, others):
+    """Call loaders by name, each with a folder, in one process, which makes the harmless calls once before."""
     own = {name: str(home / name) for name in ("HF_HOME", "TMPDIR")}
     for folder in own.values():
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -49,68 +96,55 @@ def run(home: Path, harmless: list[tuple[str, Path]], calls: list[tuple[str, Pat
     kept |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"}
     done = subprocess.run(
         [*bare_python(), "-m", "tests.hostile.sandbox"],
-        input=json.dumps([[(name, str(folder)) for name, folder in group] for group in (harmless, calls)]),
+        input=json.dumps([harmless, others], default=str),
         stdout=subprocess.PIPE,
         env=kept | own | {"HF_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)},
         cwd=ROOT,
         text=True,
-        timeout=SECONDS,
+        timeout=300,
     )
-    results = [Result(**json.loads(line)) for line in done.stdout.splitlines()]
-    if len(results) < len(calls):
-        raise AssertionError(f"{calls[len(results)]} ended the process: {done.returncode}")
+    results = [SimpleNamespace(**json.loads(line)) for line in done.stdout.splitlines()]
+    calls = [*harmless, *others]
+    assert len(results) == len(calls), f"{calls[len(results)]} ended the process: {done.returncode}"
     return results
 
 
-class Finder:
-    """Finds no module, and tells a hook which are looked for: `importlib.import_module` raises no event of its own."""
-
-    def __init__(self, hook):
-        self.hook = hook
-
-    def find_spec(self, name, path=None, target=None):
-        self.hook("import", (name,))
-
-
-def main() -> None:
+def main():
     """Make the calls of a request, and print a line of JSON for each."""
-    from tests.hostile.loaders import LOADERS
-
     warnings.simplefilter("ignore")
     sys.dont_write_bytecode = True  # a library may be imported here for the first time
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
-    harmless, calls = json.load(sys.stdin)
+    harmless, others = json.load(sys.stdin)
     sys.stdin = open(os.devnull)  # transformers asks whether it may run code, and waits  # noqa: SIM115
     for loader, folder in harmless:
         LOADERS[loader](Path(folder))
-    found: set[str] = set()
-    own: list[str] = []  # folders of the call
+    found, own = set(), []  # what a call does, and its folders
 
-    def hook(event: str, arguments: tuple) -> None:
+    def hook(event, arguments):
         if own and (what := forbidden(event, arguments, own)):
             found.add(what)
 
     sys.addaudithook(hook)
-    for loader, folder in calls:
-        result = Result()
+    # `importlib.import_module` raises no event of its own: what looks for modules first tells, and finds none.
+    finder = SimpleNamespace(find_spec=lambda name, path=None, target=None: hook("import", (name,)))
+    for loader, folder in [*harmless, *others]:
+        error = []
         found.clear()
-        sys.meta_path.insert(0, Finder(hook))
-        own[:] = [
-            os.path.realpath(path) for path in (Path(folder).parent, os.environ["HF_HOME"], os.environ["TMPDIR"])
-        ]
+        sys.meta_path.insert(0, finder)
+        own[:] = map(os.path.realpath, (Path(folder).parent, os.environ["HF_HOME"], os.environ["TMPDIR"]))
         try:
-            result.text = str(LOADERS[loader](Path(folder)))
-        except BaseException as error:
-            result.error, result.text = [one.__name__ for one in type(error).__mro__], str(error)
+            text = str(LOADERS[loader](Path(folder)))
+        except BaseException as raised:
+            error, text = [one.__name__ for one in type(raised).__mro__], str(raised)
         own.clear()
         del sys.meta_path[0]
-        result.forbidden, result.text = sorted(found)[:20], result.text[:20_000]
-        print(json.dumps(vars(result)), file=answers, flush=True)
+        result = {"error": error, "text": text[:20_000], "forbidden": sorted(found)[:20]}
+        print(json.dumps(result), file=answers, flush=True)
     os._exit(0)  # taking down what was imported takes seconds
 
 
-def forbidden(event: str, arguments: tuple, own: list[str]) -> str:
+def forbidden(event, arguments, own):
     """Return in words what an event of `sys.addaudithook` says, if it is something that no checkpoint may cause."""
     if event == "import":
         name = str(arguments[0])

@@ -9,6 +9,7 @@ from huggingface_hub import ModelCard
 from hf_localattn import CoolForSequenceClassification
 from hf_localattn.hub import TrainingRecord
 from hf_localattn.resources import reading_comprehension, tiny_backbone
+from tests.hub.conftest import TOKEN
 from tests.programs import programs, run_program
 from tests.script_helpers import load_main
 
@@ -28,16 +29,8 @@ def options(script, folder, *more):
         *("--train_file", str(file), "--validation_file", str(file), "--max_eval_samples", "2"),
         *("--do_train", "--do_eval", "--max_steps", "3", "--save_steps", "2", "--per_device_train_batch_size", "2"),
         *("--use_cpu", "--report_to", "none", "--disable_tqdm", "true", "--output_dir", str(folder / "out")),
-        *("--push_to_hub", "--hub_model_id", NAME, "--hub_token", "hf_writer", "--hub_private_repo", "true", *more),
+        *("--push_to_hub", "--hub_model_id", NAME, "--hub_token", TOKEN, "--hub_private_repo", "true", *more),
     ]
-
-
-def fails(capsys, given):
-    """The last line of a run that ends with an error of the user."""
-    with pytest.raises(SystemExit) as ended:
-        load_main("run_glue")(given)
-    assert ended.value.code == 2
-    return capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
 
 
 @pytest.mark.parametrize("script", ["run_glue", "run_qg"])
@@ -45,35 +38,33 @@ def test_a_run_is_on_the_hub_when_it_ends_and_before(script, hub, tmp_path, monk
     monkeypatch.delenv("HF_TOKEN")  # the option alone says who we are
     metrics = load_main(script)(options(script, tmp_path))
     repository = hub.repositories[NAME]
+    messages = [*repository.messages.values()]
     assert repository.private
-    assert repository.messages[:2] == ["initial commit", "Training in progress, step 2"]
-    assert repository.messages[-2:] == ["End of training", "Model card"]  # maybe with the last step's between
+    assert messages[:2] == ["initial commit", "Training in progress, step 2"]
+    assert messages[-2:] == ["End of training", "Model card"]  # maybe with the last step's between
     _, during, *_, final, card = repository.commits.values()
     code = {name for name in final if name.endswith(".py")}
-    assert code
-    assert code < during.keys()  # what was pushed first can be used too
+    assert set() < code < during.keys()  # what was pushed first can be used too
     assert during["model.safetensors"] != final["model.safetensors"]
     pushed = {name for files in repository.commits.values() for name in files}
     assert not [name for name in pushed if name.endswith((".bin", ".pt", ".pth", ".log")) or "state" in name]
 
     record = TrainingRecord.load(tmp_path / "out")
     scores = {score.metric: score.value for score in record.scores}
-    assert scores
-    assert all(metrics[f"eval_{name}"] == value for name, value in scores.items())
+    assert {} != scores == {name: metrics[f"eval_{name}"] for name in scores}
     assert record.hyperparameters["max_steps"] == 3
     # Settings and lengths of generation are no scores.
     assert not scores.keys() & {"gen_len", "num_beams"}
     assert ("generation_num_beams" in record.hyperparameters) == (script == "run_qg")
     assert (record.base_model, record.dataset) == (None, None)
     written = card["README.md"].decode()
-    shown = ModelCard(written).data.eval_results
-    assert {one.metric_type for one in shown} == scores.keys() - {"loss"}
-    assert re.search(rf'"{NAME}", revision="{list(repository.commits)[-2]}"', written)
+    assert {one.metric_type for one in ModelCard(written).data.eval_results} == scores.keys() - {"loss"}
+    assert f'"{NAME}", revision="{list(repository.commits)[-2]}"' in written
     everything = b"".join(content for files in repository.commits.values() for content in files.values())
     assert str(tmp_path).encode() not in everything
     assert not list((tmp_path / "out").glob("_*"))
     here = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
-    assert b"hf_writer" not in everything + here + caplog.text.encode()
+    assert TOKEN.encode() not in everything + here + caplog.text.encode()
 
 
 def test_every_checkpoint_can_be_kept_on_the_hub(hub, tmp_path):
@@ -83,29 +74,29 @@ def test_every_checkpoint_can_be_kept_on_the_hub(hub, tmp_path):
     assert "training_args.bin" not in kept
 
 
-def test_a_hub_that_fails_at_the_end_leaves_a_complete_folder(hub, tmp_path, capsys):
-    hub.faults = [("PUT /lfs", 500)]
-    last = fails(capsys, options("run_glue", tmp_path, "--save_strategy", "no"))
-    out = tmp_path / "out"
-    assert re.search(f"error: Cannot upload '{out}' to '{NAME}': .*500.*`hf-localattn push {out} {NAME}`", last)
-    assert CoolForSequenceClassification.from_pretrained(out)
-    assert TrainingRecord.load(out).scores
-
-
-@pytest.mark.parametrize(("trouble", "word"), [(401, "401"), (403, "403"), ("break", "connect")])
-def test_a_hub_that_refuses_is_told_before_training(hub, tmp_path, capsys, trouble, word):
-    hub.faults = [("repos/create", trouble)]
-    last = fails(capsys, options("run_glue", tmp_path))
-    assert last.startswith("error: ")
-    assert word in last
-    assert not list((tmp_path / "out").glob("*.safetensors"))
-
-
-REPLACED = {
-    '"roberta-base"': repr(str(tiny_backbone())),
-    '"cornell-movie-review-data/rotten_tomatoes"': '"json", data_files="rows.json"',
-    "learning_rate=1e-3": 'learning_rate=1e-3, report_to="none", use_cpu=True',
-}
+@pytest.mark.parametrize(
+    ("fault", "word", "is_trained"),
+    [
+        (("create", 401), "401", False),
+        (("create", 403), "403", False),
+        (("create", "break"), "connect", False),
+        (("/commit/", 500), "500", True),
+    ],
+    ids=["no token", "no rights", "hangs up", "fails at the end"],
+)
+def test_a_hub_that_refuses_is_told_before_training_and_else_a_complete_folder_left(
+    fault, word, is_trained, hub, tmp_path, capsys
+):
+    hub.faults, out = [fault], tmp_path / "out"
+    with pytest.raises(SystemExit, match=r"^2$"):
+        load_main("run_glue")(options("run_glue", tmp_path, "--save_strategy", "no"))
+    last = capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
+    assert re.match(f"error: .*{word}", last)
+    assert bool(list(out.glob("*.safetensors"))) == is_trained
+    if is_trained:
+        assert re.search(f"Cannot upload '{out}' to '{NAME}': .*`hf-localattn push {out} {NAME}`", last)
+        assert CoolForSequenceClassification.from_pretrained(out)
+        assert TrainingRecord.load(out).scores
 
 
 def test_what_the_readme_trains_arrives_on_the_hub_and_answers(hub, tmp_path, monkeypatch):
@@ -114,7 +105,11 @@ def test_what_the_readme_trains_arrives_on_the_hub_and_answers(hub, tmp_path, mo
     (tmp_path / "rows.json").write_text(json.dumps(rows * 4))
     namespace = {}
     (train, _), (use, _) = programs("README.md")
-    for name, other in REPLACED.items():
+    for name, other in {
+        '"roberta-base"': repr(str(tiny_backbone())),
+        '"cornell-movie-review-data/rotten_tomatoes"': '"json", data_files="rows.json"',
+        "learning_rate=1e-3": 'learning_rate=1e-3, report_to="none", use_cpu=True',
+    }.items():
         assert name in train
         train = train.replace(name, other)
     run_program(train, "", "README.md", namespace)

@@ -13,7 +13,7 @@ from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_parser import load_pipeline, parse
 from tests.tiny_parser import SENTENCES, record_parses, tiny_parser
 
-TEXTS = [sentence for sentence, _ in SENTENCES["en"]]
+TEXTS = [sentence for sentence, _ in SENTENCES]
 MIXED = [*TEXTS, tuple(TEXTS[0].split()), ("a", " ", "b"), "", "  "]
 
 
@@ -36,7 +36,7 @@ def content(words):
 
 
 def contents(texts, words="parser", parser=None):
-    return [content(one) for one in parse(texts, parser or tiny_parser("en"), words)]
+    return [content(one) for one in parse(texts, parser or tiny_parser(), words)]
 
 
 def file_of(folder):
@@ -51,7 +51,7 @@ def number_of_parses(folder):
 
 @pytest.mark.parametrize("words", ["parser", "whitespace"])
 def test_stored_parses_equal_fresh_ones(words, folder, monkeypatch):
-    calls = record_parses(monkeypatch, load_pipeline(tiny_parser("en")))
+    calls = record_parses(monkeypatch, load_pipeline(tiny_parser()))
     monkeypatch.delenv(VARIABLE)
     fresh = contents(MIXED, words)
     assert not folder.exists()
@@ -67,7 +67,7 @@ def test_stored_parses_equal_fresh_ones(words, folder, monkeypatch):
 
 def retrained(folder):
     """Save the pipeline with other weights, but the same name, version and metadata."""
-    pipeline = spacy.load(tiny_parser("en"))
+    pipeline = spacy.load(tiny_parser())
     for node in pipeline.get_pipe("parser").model.walk():
         for name in filter(node.has_param, node.param_names):
             node.set_param(name, -node.get_param(name))

@@ -1,6 +1,9 @@
-"""The choice between a Triton kernel and torch code, which is the same for all kernels: that of outlook attention."""
+"""The choice between a Triton kernel and torch code, that of outlook attention for all; and that kernels compile."""
 
+import importlib
 import logging
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 import torch
@@ -88,3 +91,46 @@ def test_without_triton_nothing_is_said_on_a_cpu(log, monkeypatch):
     monkeypatch.setattr(choice, "triton", None)
     assert not warnings_of(log)
     assert not log.records
+
+
+FLAGS = {"WINDOW": 3, "BLOCK_ROWS": 16, "HAS_MASK": True, "MASK_SOURCES": True}
+SIZES = [
+    {"SIZE": size, "PADDED_SIZE": padded, "BLOCK_HEADS": heads}
+    for size, padded, heads in [(1, 1, 128), (3, 4, 32), (64, 64, 2)]
+]
+NEAR = {"NEAR": 3, "REACH": 3, "GENERATIONS": 5, "DROPS": True, "BLOCK": 16, "WIDTH": 64, "PRECISION": "ieee"}
+TYPES = {
+    **dict.fromkeys(("rows", "length", "heads", "width"), "i32"),
+    **dict.fromkeys(("scaling", "dropout", "kept_value"), "fp32"),
+    **dict.fromkeys(("sums", "products"), "*fp32"),
+    **{"mask": "*i1", "segments": "*i32", "generations": "*i32", "reach": "*i64", "seed": "*i64"},
+}
+KERNELS = [
+    *(("outlook_attention", name, {**FLAGS, **size}) for name in ("_mix", "_mix_backward") for size in SIZES),
+    *(("sla_programs", name, NEAR) for name in ("forward_kernel", "query_kernel", "key_kernel")),
+]
+
+
+def compile_kernels(dtype, capability):
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    for module, name, constants in KERNELS:
+        kernel = getattr(importlib.import_module(f"hf_localattn.kernels.{module}"), name)
+        types = {one: TYPES.get(one, f"*{dtype}") for one in kernel.arg_names} | dict.fromkeys(constants, "constexpr")
+        fixed = {(kernel.arg_names.index(one),): value for one, value in constants.items()}
+        compiled = choice.triton.compile(ASTSource(kernel, types, fixed), target=GPUTarget("cuda", capability, 32))
+        assert compiled.asm["cubin"], name
+        assert compiled.metadata.shared < 48 * 1024, name
+
+
+@pytest.mark.triton
+@pytest.mark.slow(reason="compiles 9 kernels")
+@pytest.mark.skipif(choice.triton is None, reason="needs triton")
+@pytest.mark.parametrize(("dtype", "capability"), [("fp32", 80), ("bf16", 80), ("fp16", 90)])
+def test_kernels_compile_for_gpus(dtype, capability, tmp_path, monkeypatch):
+    """The interpreter may accept them in error. The compiler needs no GPU, and a process of its own."""
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        pool.submit(compile_kernels, dtype, capability).result()

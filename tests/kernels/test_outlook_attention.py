@@ -9,7 +9,7 @@ from torch import library
 from hf_localattn import CoolConfig, outlook_attention
 from hf_localattn.kernels.outlook_attention import attend, attend_backward
 from hf_localattn.models.cool_local_encoder import OutlookLayer
-from tests.kernels import DEVICE, NEEDS_KERNELS, compile_for_gpus
+from tests.kernels import DEVICE, NEEDS_KERNELS
 
 pytestmark = NEEDS_KERNELS
 
@@ -38,7 +38,7 @@ def differentiated(values, scores, grad, mask=None, **options):
     return mixed, *torch.autograd.grad(mixed, (values, scores), grad.to(mixed.dtype))
 
 
-def assert_equal_to_definition(values, scores, mask, outside, grad, tolerance=2e-5):
+def assert_equal_to_definition(values, scores, mask, outside, grad, tolerance):
     options = {"mask_outside_window": outside}
     found = differentiated(values, scores, grad, mask, **options)
     assert type(found[0].grad_fn).__name__.startswith("GeneratedBackwardFor"), "the kernel has not run"
@@ -51,15 +51,10 @@ def assert_equal_to_definition(values, scores, mask, outside, grad, tolerance=2e
 DRAWN = pytest.mark.slow(reason="200 shapes, run in Python")
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=DRAWN) for seed in range(4, 204))])
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=DRAWN) for seed in range(6, 204))])
 def test_equals_the_definition(seed):
-    assert_equal_to_definition(*draw(seed))
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 2e-2), (torch.float16, 3e-3)])
-@pytest.mark.parametrize("seed", [300, 301, 302])
-def test_sums_of_half_precision_are_float32(seed, dtype, tolerance):
-    """The inputs are rounded, the sums are not: only the rounding of the results remains."""
+    """Half precision is that of inputs and results, not that of sums: only the rounding of the results remains."""
+    dtype, tolerance = [(torch.float32, 2e-5), (torch.bfloat16, 2e-2), (torch.float16, 3e-3)][seed % 3]
     values, scores, mask, outside, grad = draw(seed)
     assert_equal_to_definition(values.to(dtype), scores.to(dtype), mask, outside, grad.to(dtype), tolerance)
 
@@ -118,15 +113,3 @@ def test_has_second_derivatives():
         return torch.autograd.grad(first.square().sum(), leaf)[0]
 
     torch.testing.assert_close(penalty(), penalty(return_weights=True))
-
-
-@pytest.mark.slow(reason="compiles 18 kernels")
-@pytest.mark.parametrize(("capability", "dtype"), [(80, "fp32"), (80, "bf16"), (90, "fp16")])
-def test_kernels_compile_for_gpus(capability, dtype, tmp_path):
-    types = {"mask": "*i1", **dict.fromkeys(("rows", "length", "heads"), "i32")}
-    flags = {"WINDOW": 3, "BLOCK_ROWS": 16, "HAS_MASK": True, "MASK_SOURCES": True}
-    sizes = [(1, 1, 128), (3, 4, 32), (64, 64, 2)]
-    constants = [{**flags, "SIZE": size, "PADDED_SIZE": padded, "BLOCK_HEADS": heads} for size, padded, heads in sizes]
-    names = ("_mix", "_mix_backward")
-    kernels = [("outlook_attention", name, dtype, capability, types, one) for name in names for one in constants]
-    compile_for_gpus(tmp_path, *kernels)

@@ -15,7 +15,7 @@ from hf_localattn.kernels.sla_programs import draw, forward_kernel
 from hf_localattn.models import sla_attention
 from hf_localattn.models.sla_attention import gated_attention
 from hf_localattn.models.sla_masks import limited_rows, syntax_tables, window_tables
-from tests.kernels import DEVICE, NEEDS_KERNELS, compile_for_gpus
+from tests.kernels import DEVICE, NEEDS_KERNELS
 from tests.models.naive import with_gradients
 from tests.models.test_sla_mechanism import batches, build, repeatable, train
 from tests.models.tiny import adapted, enable_checkpointing, token_ids
@@ -226,16 +226,3 @@ def test_what_kernels_cannot_do_runs_torch_code(fields, dtype, options, inputs, 
     assert (found.local_attentions is None) is not options.get("output_attentions", False)
     monkeypatch.setenv(SWITCH, "0")
     assert torch.equal(found.last_hidden_state, model(**given).last_hidden_state)
-
-
-@pytest.mark.slow(reason="compiles a kernel for a GPU, six seconds each")
-@pytest.mark.parametrize(
-    ("kernel", "dtype", "capability"),
-    [("forward_kernel", "bf16", 80), ("query_kernel", "fp16", 90), ("key_kernel", "fp32", 80)],
-)
-def test_compiles_for_gpus_where_none_is(kernel, dtype, capability, tmp_path):
-    constants = {"NEAR": 3, "REACH": 3, "GENERATIONS": 5, "DROPS": True, "BLOCK": 16, "WIDTH": 64, "PRECISION": "ieee"}
-    types = {"segments": "*i32", "generations": "*i32", "reach": "*i64", "seed": "*i64", "sums": "*fp32"}
-    types |= {"products": "*fp32", **dict.fromkeys(("scaling", "dropout", "kept_value"), "fp32")}
-    types |= dict.fromkeys(("length", "heads", "width"), "i32")
-    compile_for_gpus(tmp_path, ("sla_programs", kernel, dtype, capability, types, constants))

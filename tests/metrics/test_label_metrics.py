@@ -2,15 +2,8 @@
 
 import pytest
 
-from hf_localattn.metrics import load_metric
+from hf_localattn.metrics import load_metric, word_scores
 from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, MEASURES, STARSEM_SCORES
-from hf_localattn.metrics.word_scores import (
-    detection_scores,
-    diagnosis_scores,
-    entity_scores,
-    select_metrics,
-    word_scores,
-)
 
 NAMES = ("entities", "error_detection", "error_diagnosis", "negation_scope")
 METRICS = {name: load_metric(name) for name in NAMES}
@@ -51,7 +44,7 @@ FOUND = ["B-S I-S B-S I-S O O B-R", "O O", "B-M O B-S I-S", "B-M I-M"]
 TRUE = ["O O O O B-S I-S B-R", "O O", "B-M O B-S O", "B-W I-W"]
 
 
-def test_the_three_levels_of_diagnosis():
+def test_the_three_levels_of_diagnosis_and_the_words_that_are_marked():
     """The example of the shared task's tool, with the scores that the tool prints for it."""
     scores = compute("error_diagnosis", FOUND, TRUE)
     assert prf(scores, "detection_") == [1, 1, 1]
@@ -60,9 +53,6 @@ def test_the_three_levels_of_diagnosis():
     assert prf(compute("entities", FOUND, TRUE), "overall_") == pytest.approx([2 / 6, 2 / 5, 4 / 11])
     scores = compute("error_diagnosis", ["B-S", "O", "O B-R", "O"], ["O", "O", "B-S O", "B-R"])
     assert [*prf(scores, "detection_"), scores["false_positive_rate"]] == [1 / 2, 1 / 2, 1 / 2, 1 / 2]
-
-
-def test_words_that_are_marked():
     pair = [[" ".join(str(int(label != "O")) for label in one.split()) for one in own] for own in (FOUND, TRUE)]
     scores = compute("negation_scope", *pair)  # 5 hits among 10 words and 7 words
     assert [*prf(scores), scores["scope_exact_match"]] == pytest.approx([1 / 2, 5 / 7, 10 / 17, 1 / 2])
@@ -76,50 +66,49 @@ def test_nothing_to_divide_by(name):
     nothing = {"error_detection": "c c", "negation_scope": "0 0"}.get(name, "O O")
     for labels in (nothing, ""):
         scores = compute(name, [labels], [labels])
-        scores.pop("overall_accuracy", None)
-        exact = scores.pop("scope_exact_match", 1)
-        assert (exact, set(scores.values())) == (1, {0})
+        assert scores.pop("overall_accuracy", bool(labels)) == bool(labels)
+        assert scores.pop("scope_exact_match", 1) == 1
+        assert set(scores.values()) == {0}
+
+
+@pytest.mark.parametrize("side", ["predictions", "references"])
+def test_what_is_refused(side):
+    for name in NAMES:
+        with pytest.raises(ValueError, match="sentence 2: 1 predicted labels, but 2"):
+            compute(name, ["0", "0"], ["0", "0 0"])
+    with pytest.raises(ValueError, match=f"{side}: 2"):
+        METRICS["negation_scope"].compute(**{"predictions": [[0]], "references": [[0]], side: [[2]]})
+    right = {"cue_text": ["no", ""], "scope_text": ["", "one"]}
+    for change in ({"cue_text": ["", ""]}, {"cue_text": ["no"]}, {"scope_text": ["a"]}):
+        sides = {"predictions": [[right]], "references": [[right]], side: [[{**right, **change}]]}
+        with pytest.raises(ValueError, match=f"{side}, sentence 1.*cue.* 2 texts"):
+            load_metric("starsem").compute(**sides, pos=[["A", "B"]])
 
 
 @pytest.mark.parametrize(
-    ("name", "predictions", "references", "word"),
+    ("function", "label_sets", "first"),
     [
-        *((name, ["0", "0"], ["0", "0 0"], "sentence 2: 1 predicted labels, but 2") for name in NAMES),
-        ("negation_scope", ["0 2"], ["0 1"], "predictions: 2"),
-        ("negation_scope", ["0 1"], ["0 2"], "references: 2"),
+        (word_scores.entity_scores, ("O B-x-y S-x E-x", "U-x L-x O", "O B-R B-x", "B I E S"), "f1"),
+        (word_scores.diagnosis_scores, ("O B-R I-R", "B-W O B-M B-S B-R"), "detection_f1"),
+        (word_scores.detection_scores, ("i c",), "f0_5"),
+        (word_scores.word_scores, ("c i x", "O B-x X", "O person", "O"), "accuracy"),
     ],
 )
-def test_refused_labels(name, predictions, references, word):
-    with pytest.raises(ValueError, match=word):
-        compute(name, predictions, references)
-
-
-@pytest.mark.parametrize(
-    ("names", "function"),
-    [
-        *((names, entity_scores) for names in ("O B-x-y S-x E-x", "U-x L-x O", "O B-R B-x", "B I E S")),
-        *((names, diagnosis_scores) for names in ("O B-R I-R", "B-W O B-M B-S B-R")),
-        ("i c", detection_scores),
-        *((names, word_scores) for names in ("c i x", "O B-x X", "O person", "O")),
-    ],
-)
-def test_labels_say_how_they_are_scored(names, function):
-    score, reported = select_metrics(names.split())
-    assert score is function
-    expected = {entity_scores: ("f1", 4), diagnosis_scores: ("detection_f1", 11), detection_scores: ("f0_5", 5)}
-    assert (reported[0], len(reported)) == expected.get(score, ("accuracy", 2))
-    assert set(score([names.split()], [names.split()])) > set(reported)
+def test_labels_say_how_they_are_scored(function, label_sets, first):
+    for names in map(str.split, label_sets):
+        score, reported = word_scores.select_metrics(names)
+        assert (score, reported[0]) == (function, first)
+        assert set(score([names], [names])) > set(reported)
 
 
 def test_scores_of_each_label():
-    pair = [["c", "i"], ["i", "c"]], [["c", "i"], ["c", "c"]]
+    own = word_scores.word_scores([["c", "i"], ["i", "c"]], [["c", "i"], ["c", "c"]])
     # F1 of c is 4/5, of i 2/3
-    own = word_scores(*pair)
     assert [own["accuracy"], own["macro_f1"]] == [3 / 4, pytest.approx((4 / 5 + 2 / 3) / 2)]
     assert [*prf(own, "i_"), own["i_number"], own["c_number"]] == pytest.approx([1 / 2, 1, 2 / 3, 1, 3])
     assert compute("error_detection", ["bad good"], ["bad bad"], positive_label="bad")["recall"] == 0.5
-    assert word_scores([[]], [[]]) == {"accuracy": 0, "macro_f1": 0}
-    scores = entity_scores([["B-x", "I-x", "O"]], [["B-x", "O", "O"]])
+    assert word_scores.word_scores([[]], [[]]) == {"accuracy": 0, "macro_f1": 0}
+    scores = word_scores.entity_scores([["B-x", "I-x", "O"]], [["B-x", "O", "O"]])
     assert (scores["accuracy"], scores["f1"], scores["x_number"]) == (pytest.approx(2 / 3), 0, 1)
 
 
@@ -133,30 +122,29 @@ CARELESS = "_ _ _ _ _ _ _ _ less _", "He _ _ _ _ _ _ _ care _"
 NEITHER_NOR = "Neither _ nor _ _ _ _ _", "_ he _ I ( ever ) left"
 NEITHER_ALONE = "Neither _ _ _ _ _ _ _", "_ he _ _ _ _ _ left"
 NOR_ALONE = "_ _ nor _ _ _ _ _", "_ _ _ I _ _ _ left"
-EMPTY = "_ never _ _ _ _ _ _ _ _", "_ _ _ _ _ _ _ _ _ _"
+EMPTY = NEVER[0], "_ _ _ _ _ _ _ _ _ _"
+LESS, DOTS = (NEVER[0], "He _ left Mr. _ _ _ _ _ _"), (NEVER[0], "He _ left Mr Li , _ _ _ .")
+OWN, ANOTHER = (UNHAPPY[0], "He _ _ _ _ _ unhappy _ _ _"), ("He never _ _ _ _ _ _ _ _", EMPTY[1])
+BARE = NEITHER_NOR[0], "_ he _ I _ ever _ left"
 
 CASES = {
     # the sentence, its negations, those that are found; and F1 of cues, scopes with and without cue match, scope
     # tokens and the B variants, as the task's program prints it
     "all right": (LEFT, [NEVER, UNHAPPY, CARELESS], [CARELESS, NEVER, UNHAPPY], "100 100 100 100 100 100 100"),
-    "punctuation": (LEFT, [NEVER], [(NEVER[0], "He _ left Mr Li , _ _ _ .")], "100 100 100 100 100 100 100"),
-    "a word less": (
-        *(LEFT, [NEVER, UNHAPPY], [(NEVER[0], "He _ left Mr. _ _ _ _ _ _"), UNHAPPY]),
-        "100 66.67 66.67 90.91 100 50 50",
-    ),
+    "punctuation": (LEFT, [NEVER], [DOTS], "100 100 100 100 100 100 100"),
+    "a word less": (LEFT, [NEVER, UNHAPPY], [LESS, UNHAPPY], "100 66.67 66.67 90.91 100 50 50"),
     "the whole word for its affix": (LEFT, [UNHAPPY], [WHOLE], "0 0 100 100 0 0 100"),
-    "the whole word in scope": (
-        *(LEFT, [UNHAPPY], [(UNHAPPY[0], UNHAPPY[1].replace("happy", "unhappy"))]),
-        "100 0 0 50 100 0 0",
-    ),
+    "the whole word in scope": (LEFT, [UNHAPPY], [OWN], "100 0 0 50 100 0 0"),
     "a cue split in two": (NEITHER, [NEITHER_NOR], [NEITHER_ALONE, NOR_ALONE], "0 0 0 50 0 0 0"),
     "two cues joined": (NEITHER, [NEITHER_ALONE, NOR_ALONE], [NEITHER_NOR], "0 0 0 50 0 0 0"),
-    "brackets": (NEITHER, [NEITHER_NOR], [(NEITHER_NOR[0], "_ he _ I _ ever _ left")], "100 100 100 100 100 100 100"),
+    "brackets": (NEITHER, [NEITHER_NOR], [BARE], "100 100 100 100 100 100 100"),
     "one too many": (LEFT, [NEVER], [NEVER, CARELESS], "66.67 66.67 66.67 80 66.67 66.67 66.67"),
     "one too few": (LEFT, [NEVER, CARELESS], [CARELESS], "66.67 66.67 66.67 50 66.67 66.67 66.67"),
     "a scope that is empty": (LEFT, [EMPTY, CARELESS], [NEVER, CARELESS], "100 66.67 66.67 50 100 66.67 66.67"),
     "an empty scope of a wrong cue": (
-        *(LEFT, [("He never _ _ _ _ _ _ _ _", EMPTY[1]), CARELESS], [NEVER, CARELESS]),
+        LEFT,
+        [ANOTHER, CARELESS],
+        [NEVER, CARELESS],
         "66.67 100 66.67 50 50 66.67 66.67",
     ),
     "nothing found": (LEFT, [NEVER], [], "0 0 0 0 0 0 0"),
@@ -173,20 +161,17 @@ TABLE = {  # precision, recall and F1 of all cases together
 }
 
 
+def negations(pairs):
+    """Return negations from pairs of cue and scope."""
+    pairs = [[text.replace("_", "").split(" ") for text in pair] for pair in pairs]
+    return [{"cue_text": cue, "scope_text": scope} for cue, scope in pairs]
+
+
 def scores_of(*cases):
     """Return the scores of cases as percentages."""
-    sides = [
-        [
-            [
-                {"cue_text": cue.replace("_", "").split(" "), "scope_text": scope.replace("_", "").split(" ")}
-                for cue, scope in case[own]
-            ]
-            for case in cases
-        ]
-        for own in (2, 1)
-    ]
     tags = [[word.rsplit("/", 1)[1] for word in case[0].split()] for case in cases]
-    scores = load_metric("starsem").compute(predictions=sides[0], references=sides[1], pos=tags)
+    references, predictions = ([negations(case[own]) for case in cases] for own in (1, 2))
+    scores = load_metric("starsem").compute(predictions=predictions, references=references, pos=tags)
     assert {*STARSEM_SCORES, *INSTANCE_SCORES} == set(scores)
     return {name: round(100 * value, 2) for name, value in scores.items()}
 
@@ -210,29 +195,15 @@ def test_all_cases_together():
 
 
 @pytest.mark.parametrize(
-    ("gold", "predicted", "precision", "recall"),
+    ("gold", "predicted", "expected"),
     [
-        ([NEVER], [(NEVER[0], "He _ left _ _ , _ and _ .")], 2 / 3, 2 / 4),
-        ([NEVER, CARELESS], [CARELESS], 1, 1 / 2),
-        ([EMPTY, CARELESS], [EMPTY, CARELESS], 1, 1),
-        ([EMPTY], [NEVER], 0, 1),
-        ([NEVER], [EMPTY], 1, 0),
-        ([UNHAPPY], [WHOLE], 0, 0),
-        ([NEVER], [NEVER, NEVER], 1 / 2, 1),
-        ([NEVER], [], 0, 0),
+        ([NEVER], [(NEVER[0], "He _ left _ _ , _ and _ .")], [66.67, 50, 57.14]),
+        ([NEVER, CARELESS], [CARELESS], [100, 50, 66.67]),
+        ([EMPTY], [NEVER], [0, 100, 0]),
+        ([NEVER], [EMPTY], [100, 0, 0]),
+        ([NEVER], [NEVER, NEVER], [50, 100, 66.67]),
+        ([UNHAPPY], [WHOLE], [0, 0, 0]),
     ],
 )
-def test_means_over_negations(gold, predicted, precision, recall):
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0
-    scores = scores_of((LEFT, gold, predicted))
-    assert prf(scores, "instance_") == pytest.approx([100 * precision, 100 * recall, 100 * f1], abs=0.01)
-
-
-@pytest.mark.parametrize("change", [{"cue_text": ["", ""]}, {"cue_text": ["no"]}, {"scope_text": ["a"]}])
-def test_what_is_no_negation(change):
-    own = {"cue_text": ["no", ""], "scope_text": ["", "one"]}
-    sides = {"predictions": [[own], [own]], "references": [[own], [{**own, **change}]]}
-    for given in (sides, {"predictions": sides["references"], "references": sides["predictions"]}):
-        side = next(name for name in given if given[name] is sides["references"])
-        with pytest.raises(ValueError, match=f"{side}, sentence 2.*cue.* 2 texts"):
-            load_metric("starsem").compute(**given, pos=[["A", "B"]] * 2)
+def test_means_over_negations(gold, predicted, expected):
+    assert prf(scores_of((LEFT, gold, predicted)), "instance_") == expected

@@ -1,6 +1,5 @@
 """Metrics of classes, answers and texts, by hand or by the official scripts; modules of `evaluate`."""
 
-import logging
 import math
 from types import SimpleNamespace
 
@@ -13,67 +12,54 @@ from hf_localattn.metrics.classification_scores import SCORES, logger
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import load_main
 
-NUMBER = "datasets.Value('int64')"
 MODULE = """
 import datasets
 import evaluate
 
 class Share(evaluate.Metric):
     def _info(self):
-        features = datasets.Features({{name: {kind} for name in ("predictions", "references")}})
+        kinds = datasets.Value("int64"), datasets.List(datasets.Value("string"))
+        features = [datasets.Features(predictions=kind, references=kind) for kind in kinds]
         return evaluate.MetricInfo(description="", citation="", inputs_description="", features=features)
 
     def _compute(self, predictions, references):
         equal = [one == other for one, other in zip(predictions, references)]
-        return {{"share": sum(equal) / len(equal), "of": len(equal), "each": equal, "note": "text"}}
+        return {"share": sum(equal) / len(equal), "of": len(equal), "each": equal}
 """
 
 
-@pytest.fixture
-def share(tmp_path):
-    def write(kind=NUMBER):
-        (tmp_path / "share").mkdir(exist_ok=True)
-        (tmp_path / "share" / "share.py").write_text(MODULE.format(kind=kind))
-        return str(tmp_path / "share")
-
-    return write
+def share(folder):
+    (folder / "share").mkdir(exist_ok=True)
+    (folder / "share" / "share.py").write_text(MODULE)
+    return str(folder / "share")
 
 
-def test_modules(share, tmp_path):
+def test_modules(tmp_path):
     metric = load_metric("glue", "stsb")
     metric.add_batch(predictions=[1.0, 2.0], references=[0.0, 1.0])
     metric.add_batch(predictions=[4.0], references=[2.0])
     assert metric.compute() == load_metric("glue", "stsb").compute(predictions=[1.0, 2, 4], references=[0.0, 1, 2])
     assert all(load_metric(name).features["references"] for name in METRICS if name != "glue")
-    with pytest.raises(ValueError, match="predictions"):
-        load_metric("entities").compute(predictions=[3], references=[["O"]])
-    assert load_metric(share()).compute(predictions=[1, 0], references=[1, 1])["share"] == 0.5
+    assert load_metric(share(tmp_path)).compute(predictions=[1, 0], references=[1, 1])["share"] == 0.5
     with pytest.raises(OSError, match=r"metric '.*nothing'"):
         load_metric(str(tmp_path / "nothing"))
     for config_name in (None, "ax"):
-        with pytest.raises(ValueError, match=r"glue has no configuration .*; choose one of cola, mnli, "):
+        with pytest.raises(ValueError, match=r"glue has no configuration .*cola, mnli, "):
             load_metric("glue", config_name)
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "rows"),
-    [
-        ("run_glue", NUMBER, [{"text": "the cat sat", "label": label} for label in "ab"]),
-        (
-            "run_ner",
-            "datasets.List(datasets.Value('string'))",
-            [{"tokens": ["the", "cat"], "labels": ["O", "B-x"]}] * 2,
-        ),
-    ],
+    ("script", "row"),
+    [("run_glue", {"text": "the cat sat"}), ("run_ner", {"tokens": ["the", "cat"], "labels": ["O", "B-x"]})],
 )
-def test_a_further_metric_of_a_script(share, tmp_path, script, kind, rows):
-    tokenizer, data = word_pieces(), str(write_jsonl(tmp_path / "rows.jsonl", rows))
+def test_a_further_metric_of_a_script(tmp_path, script, row):
+    data = str(write_jsonl(tmp_path / "rows.jsonl", [{**row, "label": label} for label in "ab"]))
+    tokenizer, arguments = word_pieces(), ["--do_train", "--do_eval", "--max_steps", "1", "--use_cpu"]
     for part in (tokenizer, tiny_bert(tokenizer)):
         part.save_pretrained(tmp_path / "model")
-    arguments = ["--model_name_or_path", str(tmp_path / "model"), "--output_dir", str(tmp_path / "out")]
-    arguments += ["--train_file", data, "--validation_file", data, "--do_train", "--do_eval", "--max_steps", "1"]
-    arguments += ["--metric", share(kind), "--metric_for_best_model", "share", "--use_cpu"]
-    metrics = load_main(script)(arguments)
+    arguments += ["--model_name_or_path", str(tmp_path / "model"), "--output_dir", str(tmp_path / "out")]
+    arguments += ["--train_file", data, "--validation_file", data, "--metric_for_best_model", "share"]
+    metrics = load_main(script)([*arguments, "--metric", share(tmp_path)])
     assert metrics["eval_of"] == 2
     assert metrics["eval_share"] in (0, 0.5, 1)
     assert "eval_each" not in metrics
@@ -91,8 +77,8 @@ STSB = [0.5, 1.0, 2.0], [0.0, 0.5, 1.0], {"pearson": 3 / math.sqrt(2 * 14 / 3), 
 @pytest.mark.parametrize(
     ("task", "predictions", "references", "expected"),
     [
-        *((task, *BINARY, {"accuracy": 3 / 5}) for task in ("mnli", "qnli", "rte", "sst2", "wnli")),
-        *((task, *BINARY, {"accuracy": 3 / 5, "f1": 2 / 3}) for task in ("mrpc", "qqp")),
+        ("mnli", *BINARY, {"accuracy": 3 / 5}),
+        ("mrpc", *BINARY, {"accuracy": 3 / 5, "f1": 2 / 3}),
         ("cola", *COLA),
         ("stsb", *STSB),
         ("stsb", [1.5, 1.5], [0.5, 1.0], {"pearson": 0, "spearmanr": 0}),
@@ -105,32 +91,26 @@ def test_tasks(task, predictions, references, expected):
     assert scores == pytest.approx(expected)
 
 
-def test_scores_of_nothing():
+def test_scores_of_nothing_and_of_what_is_no_number(caplog):
     assert SCORES["pearson"](np.array([2.0]), np.array([0.5])) == 0
     sets = np.array([[1, 0], [1, 0]])  # nothing has the second class
     assert [SCORES[name](sets, sets) for name in ("macro_f1", "micro_f1", "subset_accuracy")] == [0.5, 1, 1]
     assert SCORES["micro_f1"](0 * sets, 0 * sets) == 0
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_scores_of_what_is_no_number_are_none_with_one_warning(bad, caplog):
     type(logger).warning_once.cache_clear()
-    predictions, references = np.array([0.5, bad, 1.0]), np.array([0.0, 1.0, 2.0])
-    with caplog.at_level(logging.WARNING, logger.name):
-        scores = [SCORES[name](predictions, references) for name in ("mse", "rmse", "pearson", "spearmanr")]
-    assert all(map(math.isnan, scores))
-    assert [("diverged" in message) for message in caplog.messages] == [True]
+    for bad in (math.nan, math.inf):
+        for name in ("mse", "rmse", "pearson", "spearmanr"):
+            assert math.isnan(SCORES[name](np.array([0.5, bad, 1.0]), np.array([0.0, 1.0, 2.0])))
+    assert caplog.text.count("diverged") == 1
 
 
-def squad(name, texts, golds, no_answer=None, extra=False, **options):
+def squad(name, texts, golds, no_answer=None, **options):
     """Return the scores of predictions and of gold answers, separated by `|`; a question has its number as its id."""
     rows = [{"id": str(i), "prediction_text": text} for i, text in enumerate(texts)]
-    rows += [{"id": "other", "prediction_text": "mat"}] * extra
+    rows += [{"id": "other", "prediction_text": "mat"}] * (len(golds) - len(texts))
     for row, probability in zip(rows, no_answer or [], strict=False):
         row["no_answer_probability"] = probability
-    answers = [{"id": str(i), "answers": {"text": own.split("|") if own else []}} for i, own in enumerate(golds)]
-    for row in answers:
-        row["answers"]["answer_start"] = [0] * len(row["answers"]["text"])
+    answers = [{"text": own.split("|") if own else [], "answer_start": [0] * (own.count("|") + 1)} for own in golds]
+    answers = [{"id": str(i), "answers": own} for i, own in enumerate(answers)]
     return load_metric(name).compute(predictions=rows, references=answers, **options)
 
 
@@ -140,12 +120,8 @@ def squad(name, texts, golds, no_answer=None, extra=False, **options):
         ("The Mat!", "mat", 100, 100),
         ("on the red mat", "red mat|dog", 0, 80),
         ("mat", "dog|mat", 100, 100),
-        ("", "mat", 0, 0),
         ("the", "an", 100, 0),
-        ("mat", "the", 0, 0),
-        ("É€", "é€", 100, 100),
         ("“mat”", "mat", 0, 0),  # only ASCII punctuation is dropped
-        ("U.S.", "US", 100, 100),
     ],
 )
 def test_version_1(text, golds, exact, f1):
@@ -153,10 +129,10 @@ def test_version_1(text, golds, exact, f1):
 
 
 def test_a_missing_prediction_scores_nothing(caplog):
-    result = squad("squad", ["mat", "a dog"], ["mat", "red dog", "the"], extra=True)
+    result = squad("squad", ["mat", "a dog"], ["mat", "red dog", "the"])
     assert result == {"exact_match": pytest.approx(100 / 3), "f1": pytest.approx(100 * (1 + 2 / 3) / 3)}
     # a blank gold answer counts as no answer, and so does a blank prediction
-    result = squad("squad_v2", ["", "the"], ["the", "the", "mat"], [0.0] * 3, extra=True)
+    result = squad("squad_v2", ["", "the"], ["the", "the", "mat"], [0.0] * 3)
     assert (result["exact"], result["f1"]) == (pytest.approx(200 / 3), pytest.approx(200 / 3))
     assert "best_f1" not in result
     assert caplog.text.count("Question 2 has no prediction") == 2
@@ -170,8 +146,7 @@ def test_version_2_counts_answerable_and_unanswerable_questions_apart():
         **{"HasAns_exact": 50, "HasAns_f1": pytest.approx(100 * (1 + 2 / 3) / 2), "HasAns_total": 2},
         **{"NoAns_exact": 50, "NoAns_f1": 50, "NoAns_total": 2},
     }
-    alone = squad("squad_v2", ["x"], ["x"], [0.0])
-    assert set(alone) == {"exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total"}
+    assert {name[:6] for name in squad("squad_v2", ["x"], ["x"], [0.0])} == {"exact", "f1", "total", "HasAns"}
 
 
 def test_version_2_finds_the_best_threshold():
@@ -185,52 +160,27 @@ def test_version_2_finds_the_best_threshold():
     assert (result["best_f1_thresh"], result["exact"]) == (0, 50)  # no answer to y: 2 is more than 1
 
 
-@pytest.fixture(autouse=True)
-def _without_wordnet(monkeypatch):
-    """Whatever is installed on this machine."""
-
-    def missing():
-        raise LookupError("wordnet")
-
-    monkeypatch.setitem(vars(wordnet), "ensure_loaded", missing)
+CAT, ON_A_MAT = "The cat sat on the mat", "the cat sat on a mat"
 
 
-def generation(predictions, references):
-    return load_metric("generation").compute(predictions=predictions, references=references)
-
-
-CAT, ON_A_MAT = "the cat sat on the mat", "the cat sat on a mat"
-CAPITOL = "Where's the U.S. Capitol?"
-
-
-@pytest.mark.parametrize(
-    ("predictions", "references", "expected"),
-    [
+def test_scores_by_hand(monkeypatch):
+    monkeypatch.setitem(vars(wordnet), "ensure_loaded", lambda: {}["wordnet"])
+    for predictions, references, expected in (
         # BLEU, ROUGE-L, METEOR; nltk matches the later "the" to the only one: chunks are "cat sat on", "the" and "mat"
         ([CAT], [ON_A_MAT], [(5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25, 5 / 6, 5 / 6 * (1 - 0.5 * (3 / 5) ** 3)]),
-        ([CAPITOL], [CAPITOL.lower()], [1, 1, 1 - 0.5 * (1 / 6) ** 3]),  # case
-        # stems count for METEOR: two matches, two chunks
-        (["who was running"], ["who runs"], [None, 2 / 5, (2 / 3) / (0.9 * 2 / 3 + 0.1) * 0.5]),
         # BLEU is of the corpus, the others are means: all n-grams right, 6 tokens for 12
         ([CAT, ""], [CAT, "who sat on the red mat"], [1 / math.e, 0.5, 0.5 * (1 - 0.5 / 6**3)]),
-    ],
-    ids=["one word is wrong", "case", "stems", "two texts"],
-)
-def test_scores_by_hand(predictions, references, expected):
-    scores = generation(predictions, references)
-    for key, value in zip(("bleu", "rouge_l", "meteor_no_synonyms"), expected, strict=True):
-        assert value is None or scores[key] == pytest.approx(100 * value)
+    ):
+        scores = load_metric("generation").compute(predictions=predictions, references=references)
+        found = [scores[name] for name in ("bleu", "rouge_l", "meteor_no_synonyms")]
+        assert found == pytest.approx([100 * value for value in expected])
     assert scores["bleu_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:")
 
 
 def test_synonyms_count_where_wordnet_is_installed(monkeypatch):
-    class Cat:
-        def lemmas(self):
-            return [SimpleNamespace(name=lambda: "tom"), SimpleNamespace(name=lambda: "true_cat")]
-
-    assert generation(["cat"], ["tom"])["meteor_no_synonyms"] == 0
+    cat = SimpleNamespace(lemmas=lambda: [SimpleNamespace(name=lambda: "tom")])
     monkeypatch.setitem(vars(wordnet), "ensure_loaded", lambda: None)
-    monkeypatch.setitem(vars(wordnet), "synsets", lambda word: [Cat()] if word == "cat" else [])
-    scores = generation(["cat"], ["tom"])
+    monkeypatch.setitem(vars(wordnet), "synsets", lambda word: [cat] if word == "cat" else [])
+    scores = load_metric("generation").compute(predictions=["cat"], references=["tom"])
     assert scores["meteor"] == pytest.approx(50)  # one match is one chunk: half of it is penalty
     assert "meteor_no_synonyms" not in scores

@@ -11,10 +11,8 @@ from transformers import (
     BertForTokenClassification,
 )
 
-from benchmarks.cool import unfold_and_fold
 from hf_localattn import CoolConfig, CoolModel, outlook_attention, outlook_attention_matrix
-from hf_localattn.models.cool_convolution import adaptive_pool
-from hf_localattn.models.cool_local_encoder import LAYERS, LocalEncoder
+from hf_localattn.models.cool_local_encoder import LocalEncoder
 from hf_localattn.models.modeling_cool import Fusion
 from tests.models.naive import (
     MASK,
@@ -27,7 +25,7 @@ from tests.models.naive import (
     saved,
     with_gradients,
 )
-from tests.models.tiny import COMMON, OUTLOOKERS, tiny_config, tiny_model, token_ids
+from tests.models.tiny import COMMON, OUTLOOKERS, tiny_model, token_ids
 from tests.reference import cool as reference
 from tests.reference import cool_baselines as baselines
 
@@ -107,13 +105,6 @@ class TestOutlook(EqualsLoop):
 
 def random_windows(batch=2, length=5, features=6, window=3):
     return [random_states(batch, length, *more, features) for more in ((), (window, window))]
-
-
-@pytest.mark.parametrize("sizes", [(1, 1, 1, 5), (2, 4, 3, 1), (3, 9, 7, 3), (2, 6, 2, 5)], ids=str)
-def test_equals_unfold_and_fold(sizes):
-    inputs = random_windows(*sizes)
-    fast = with_gradients(lambda *tensors: outlook_attention(*tensors)[0], inputs)
-    assert_same(fast, with_gradients(unfold_and_fold, inputs))
 
 
 def test_gradients_have_gradients_and_transforms_see_through():
@@ -247,28 +238,6 @@ class TestFusion(EqualsLoop):
         return torch.stack([reference.fusion(case, *both, **layers) for both in zip(*rows, strict=True)])
 
 
-def test_equals_the_papers_two_dimensional_convolution():
-    """The paper has kernels of k x (H + 4) over an image of L x H with padding 2."""
-    block = encoder_of(conv_kernel_sizes=[4], num_local_layers=0)
-    image = nn.Conv2d(1, 2, (4, SIZE + 4), padding=2).double()
-    with torch.no_grad():
-        image.weight[:, 0, :, 2:-2] = block.convolution_block.convolutions[0].weight.transpose(1, 2)
-        image.bias.copy_(block.convolution_block.convolutions[0].bias)
-    states = random_states(2, 7, SIZE)
-    pooled = nn.functional.adaptive_max_pool1d(image(states[:, None])[..., 0].relu(), 7).transpose(1, 2)
-    assert_same([block(states)[0]], [pooled])
-
-
-@pytest.mark.parametrize("pooling", ["max", "avg"])
-@pytest.mark.parametrize("extra", [0, 1, 2, 3, 4])
-def test_pooling_equals_torchs(pooling, extra):
-    torchs = {"max": nn.functional.adaptive_max_pool1d, "avg": nn.functional.adaptive_avg_pool1d}[pooling]
-    for length in (1, 2, 3, 6, 11):
-        features = torch.randn(2, length + extra, 3, dtype=torch.float64)
-        expected = torchs(features.transpose(1, 2), length).transpose(1, 2)
-        torch.testing.assert_close(adaptive_pool(features, None, pooling, length), expected)
-
-
 @pytest.mark.parametrize("kind", HEADS)
 def test_baselines_are_exported_as_one_graph(kind):
     """A strict export begins with the compiler's graph."""
@@ -282,23 +251,6 @@ def test_visual_outlook_keeps_no_scores():
     """Tensors saved for backward take a few times the memory of the states, not K**4 = 81 times."""
     states = random_states(3, 65, SIZE)
     assert saved(lambda: encoder_of("visual_outlook")(states, torch.ones(3, 65))) < 10 * states.nbytes
-
-
-@pytest.mark.parametrize(("kind", "bounds"), [("gat", [(6 / 13) ** 0.5] * 2 + [0]), ("hgt", [1, 1, 1])])
-def test_initialize_fills_what_the_meta_device_left_empty(kind, bounds, poisoned_memory):
-    """By Glorot's bound of one head; what transformers says is loaded stays."""
-    with torch.device("meta"):
-        layer = LAYERS[kind](config(1 if kind == "gat" else 2, local_attention=kind))
-    layer.to_empty(device="cpu")
-    own = [parameter for name, parameter in layer.named_parameters() if "." not in name]
-    layer.initialize()
-    for parameter, bound in zip(own, bounds, strict=True):
-        assert 0.7 * bound <= parameter.abs().max() <= bound
-    with torch.no_grad():
-        own[0].fill_(7.0)
-    own[0]._is_hf_initialized = True
-    layer.initialize()
-    assert (own[0] == 7.0).all()
 
 
 # --- models
@@ -323,26 +275,6 @@ def test_the_local_encoder_stands_above_below_or_beside_the_backbone(use_conv, b
         expected = model.fusion(alone, local) if mode == "g&l" else local if mode == "g2l" else alone
         assert_same([output.last_hidden_state[real]], [expected[real]], 1e-6)
         assert (model.local_encoder.projection is None) is not (mode == "l2g" and use_conv)
-
-
-def test_sizes_are_the_papers():
-    """Numbers of new parameters at the size of BERT-base, derived by hand from the equations."""
-    size, heads, layers = 768, 12, 3
-    linear = size * size + size
-    expected = {
-        "none": 0,
-        "deeper": 3 * 7_087_872,
-        "conv": 100 * (3 + 4 + 5) * size + 300,
-        "dynamic_conv": layers * (2 * linear + linear + size * 3 * heads),
-        "visual_outlook": layers * (2 + 81 * 2 + 2 + 2),
-        "rgcn": layers * (linear + size * size),
-        "gat": layers * (size * size + 2 * size + size),
-        "hgt": layers * (3 * linear + size * size + 2 * heads * (size // heads) ** 2 + heads),
-        "outlook": (100 * 12 * size + 300) + 2 * (2 * (300 * 300 + 300) + 812_700),
-    }
-    with torch.device("meta"):
-        counts = {kind: CoolModel(CoolConfig(local_attention=kind)).num_parameters() for kind in expected}
-    assert {kind: count - counts["none"] for kind, count in counts.items()} == expected
 
 
 @pytest.mark.parametrize("kind", ["mean", "sum", "joint"])
@@ -418,9 +350,3 @@ def test_deeper_is_the_pretrained_backbone_with_new_layers_on_top(backbone, tmp_
     assert bool(new) is (backbone != "albert")
     model.resize_token_embeddings(65)
     assert model.config.vocab_size == model.backbone_model.config.vocab_size == 65
-
-
-def test_new_layers_start_at_the_scale_of_the_configuration():
-    wide = CoolModel(tiny_config("cool", use_conv=False, initializer_range=0.05))
-    for weight in (weight for weight in wide.local_encoder.parameters() if weight.dim() == 2):
-        torch.testing.assert_close(weight.std().item(), 0.05, rtol=0.1, atol=0)

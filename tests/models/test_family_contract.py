@@ -1,6 +1,7 @@
 """What every model class of every family owes its users; a new family joins by its line in the registry."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -183,12 +184,79 @@ def test_gradients_and_checkpoints(name, task, backbone, fields, tmp_path):
     assert outputs[0].shape[-1] == model.config.hidden_size or task != "headless"
 
 
+# --- new layers
+
+
+def like_torch(weight):
+    return (3 * weight.shape[-1]) ** -0.5  # of a uniform distribution up to 1 / sqrt(number of inputs)
+
+
+STARTS = [
+    ("cool", {"use_conv": False, "initializer_range": 0.05}, "local_encoder.*weight", lambda weight: 0.05),
+    ("cool", {"local_attention": "gat"}, "_vector", lambda weight: (2 / (2 * weight.shape[1] + 1)) ** 0.5),
+    ("cool", {"local_attention": "hgt"}, r"layers.*\.(attention|message)$", lambda weight: weight.shape[1] ** -0.5),
+    ("cool", {"local_attention": "hgt"}, "prior", lambda weight: 1.0),
+    ("sla-bert", {}, "gate.bias", lambda weight: 0.0),
+    ("sla-bert", {"gate_bias_init": -3.0}, "gate.bias", lambda weight: 3.0),
+    ("sla-bert", {"local_attention": "sgnet"}, "mixture", lambda weight: 0.0),
+    ("oa-xlnet", {}, "blocks.*(?<!norm).weight", like_torch),
+    ("sam-roberta", {"use_bilstm": False}, "sequential.*weight", like_torch),
+    ("sam-roberta", {}, "lstm.weight_hh", like_torch),
+    ("sam-roberta", {"learn_fam_threshold": True}, "threshold_bias", lambda weight: 2.197),
+]
+"""Families, fields, new parameters by name, and the root of their mean square."""
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "parameters", "size"), STARTS, ids=lambda one: "" if callable(one) else str(one)
+)
+@pytest.mark.usefixtures("poisoned_memory")
+def test_new_layers_start_at_a_known_size(name, fields, parameters, size, tmp_path):
+    """Built, and loaded from a checkpoint without them."""
+    built = FAMILIES[name].model(tiny_config(name, **fields))
+    kept = {key: value for key, value in built.state_dict().items() if "backbone" in key and "gate" not in key}
+    built.save_pretrained(tmp_path, state_dict=kept)
+    for model in (built, AutoModel.from_pretrained(tmp_path)):
+        new = [parameter for key, parameter in model.named_parameters() if re.search(parameters, key)]
+        assert new
+        for one in new:
+            torch.testing.assert_close(one.square().mean().sqrt().item(), size(one), rtol=0.3, atol=1e-6)
+
+
 @every_family
 def test_new_layers_keep_the_scale_of_their_input(name, inputs):
     """Random local layers neither drown nor blow up what the backbone says, at any width."""
     for row, fields in ablations_of(name).items():
         states = run(FAMILIES[name].model(tiny_config(name, **fields)).eval(), **inputs).last_hidden_state
         assert 0.004 < states.std() < 5.0, row  # a BiLSTM, a sigmoid or a fusion make it small
+
+
+OA_BLOCKS = {"em": 6_006_528, "emb": 6_745_344, "c": 6_080_352, "ca": 6_825_408}
+H, LINEAR = 768, 768 * 768 + 768
+NEW_PARAMETERS = [
+    ("cool", {"local_attention": "none"}, 0),
+    ("cool", {"local_attention": "deeper"}, 3 * 7_087_872),
+    ("cool", {"local_attention": "conv"}, 100 * (3 + 4 + 5) * H + 300),
+    ("cool", {"local_attention": "dynamic_conv"}, 3 * (3 * LINEAR + H * 3 * 12)),
+    ("cool", {"local_attention": "visual_outlook"}, 3 * (2 + 81 * 2 + 2 + 2)),
+    ("cool", {"local_attention": "rgcn"}, 3 * (LINEAR + H * H)),
+    ("cool", {"local_attention": "gat"}, 3 * (H * H + 3 * H)),
+    ("cool", {"local_attention": "hgt"}, 3 * (3 * LINEAR + H * H + 2 * 12 * 64 * 64 + 12)),
+    ("cool", {}, (100 * 12 * H + 300) + 2 * (2 * (300 * 300 + 300) + 812_700)),
+    ("sla-bert", {}, 12 * 769),
+    *(("oa-xlnet", {"local_attention": kind}, 2 * size) for kind, size in OA_BLOCKS.items()),
+    ("sam-roberta", {"use_bilstm": False}, (2 * H * 48 + 48 + H) + (2 * 512 * 32 + 32 + 512)),
+    ("sam-roberta", {}, 2 * 4 * 256 * (H + 512 + 2 * 256 + 2 * 2) + 2 * (2 * 512 * 32 + 32 + 512)),
+    ("sam-roberta", {"use_bilstm": False, "use_fam": False, "tam_ffn": "token"}, 3 * 16),
+]
+
+
+@pytest.mark.parametrize(("name", "fields", "count"), NEW_PARAMETERS, ids=str)
+def test_sizes_are_the_papers(name, fields, count):
+    """Numbers of new parameters over an encoder of BERT-base's size, derived by hand from the equations."""
+    with torch.device("meta"):
+        model = FAMILIES[name].model(FAMILIES[name].config(backbone_config={"model_type": "bert"}, **fields))
+    assert model.num_parameters() - sum(one.numel() for one in model.pretrained_parameters()) == count
 
 
 # --- inputs and outputs
@@ -236,6 +304,14 @@ def test_wrong_inputs_are_named(model, inputs, change, message):
         run(model, **change(*inputs.values()))
 
 
+def test_missing_and_misshapen_inputs_of_a_family_are_named(model, inputs):
+    for name in model.config.required_inputs:
+        given = adapted(model, **inputs)
+        for value, message in ((None, ""), (given[name][..., 1:], r".*\(3, 10\)")):
+            with pytest.raises(ValueError, match=f"`{name}`{message}"):
+                model(**{**given, name: value})
+
+
 @pytest.mark.parametrize("backbone", ["bert", "roberta", "mpnet"])
 def test_right_padding_gives_the_backbones_own_positions(backbone):
     """There the backbone computes bit for bit what it computes alone; MPNet is untested, and counts from elsewhere."""
@@ -260,12 +336,18 @@ def test_flex_equals_eager(model, inputs, task):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, None], ids=["bfloat16", "float16", "autocast"])
 def test_half_precision(model, inputs, task, dtype):
-    full = main_outputs(run(model, **inputs))
+    """Also beside a row of pads."""
+    inputs = {name: torch.cat([value, 0 * value[:1]]) for name, value in inputs.items()}
+
+    def outputs():
+        return at_tokens(task, main_outputs(run(model, **inputs)), inputs["attention_mask"])
+
+    full = outputs()
     model.to(dtype or torch.float32)
     with torch.autocast("cpu", torch.bfloat16, enabled=dtype is None):
-        outputs = main_outputs(run(model, **inputs))
+        found = outputs()
         value = loss(model.train(), task, **inputs)
-    for half, single in zip(outputs, full, strict=True):
+    for half, single in zip(found, full, strict=True):
         assert half.dtype == dtype or dtype is None
         torch.testing.assert_close(half.float(), single, rtol=0.1, atol=0.1)
     value.backward()

@@ -2,19 +2,17 @@
 
 import copy
 import json
-from collections import UserList
 
 import pytest
 import torch
+from torch.utils.data import Subset
 from transformers import (
-    AutoModelForQuestionAnswering,
     AutoTokenizer,
     TextClassificationPipeline,
     TokenClassificationPipeline,
     pipeline,
 )
 
-from hf_localattn.cli import main
 from hf_localattn.hub.verify import verify_checkpoint
 from hf_localattn.models import sla_parser
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
@@ -22,6 +20,8 @@ from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks.negation import add_cue_marker
 from tests.fresh_process import run_fresh
+from tests.models.test_pipeline_negation import finder_of
+from tests.models.test_pipeline_question_answering import READER, same
 from tests.models.tiny import one_or_every_family
 from tests.tiny_parser import install_pipeline, record_parses, tiny_parser
 
@@ -38,8 +38,6 @@ TEXTS = [
 ]
 WORDS = [text.split() for text in TEXTS if text]
 LONG = ["The smith Greta keeps two goats. " * 8, "Goats!"]
-PASSAGE = "The smith Greta keeps two goats. Anton is the shepherd. " * 20
-ASKED = {"question": ["Who is the smith?", "Who keeps goats?", "?"], "context": [PASSAGE, PASSAGE[:56], PASSAGE]}
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +69,6 @@ def named_pipelines(folder):
     return json.loads((folder / "config.json").read_text()).get("custom_pipelines", {})
 
 
-def same(one, other):
-    """Compare results, whose scores may differ by rounding. `index` counts padding on the left."""
-    if isinstance(one, dict):
-        assert {**one, "score": 0, "scope_score": 0, "index": 0} == {**other, "score": 0, "scope_score": 0, "index": 0}
-        for name in {"score", "scope_score"} & one.keys():
-            assert one[name] == pytest.approx(other[name], abs=1e-5)
-        return
-    for mine, theirs in zip(one, other, strict=True):
-        same(mine, theirs)
-
-
 MASKED = [f"{text} [MASK] [MASK]" for text in TEXTS]
 QUESTIONS = [{"question": "Who?", "context": text} for text in TEXTS if text]
 HEADS = {TEXT: TEXTS, TOKEN: TEXTS, "fill-mask": MASKED, ANSWERS: QUESTIONS}
@@ -99,6 +86,8 @@ def test_the_pipelines_of_every_family(name, task, site, tmp_path):
     assert type(run).__module__.startswith("hf_localattn") == is_ours
     alone = [run(one) for one in HEADS[task]]
     same(run(HEADS[task], batch_size=2), [one[0] for one in alone] if task == TEXT else alone)
+    if task == ANSWERS:
+        same(list(run(Subset(QUESTIONS, range(4)), batch_size=2)), alone)
     if task != TEXT:
         with pytest.raises(LookupError, match=f"no {TEXT} head.*{type(run.model).__name__}"):
             pipeline(TEXT, model=str(tmp_path))
@@ -108,17 +97,12 @@ def test_the_pipelines_of_every_family(name, task, site, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def folders(site, tmp_path_factory):
-    """A checkpoint for each task."""
+def built(site, tmp_path_factory):
+    """A pipeline for each task."""
     folder = tmp_path_factory.mktemp("checkpoints")
     for task, labels in LABELS.items():
         save("sla-bert", task, folder / task, id2label=labels, gate_bias_init=2.0)
-    return {task: str(folder / task) for task in LABELS}
-
-
-@pytest.fixture(scope="module")
-def built(folders):
-    return {task: pipeline(task, model=folder, device="cpu") for task, folder in folders.items()}
+    return {task: pipeline(task, model=str(folder / task), device="cpu") for task in LABELS}
 
 
 @pytest.fixture
@@ -132,6 +116,7 @@ SPLIT = {"is_split_into_words": True}
 INPUTS = {
     "texts": (TEXT, TEXTS, {"top_k": None}),
     "pairs": (TEXT, [{"text": text, "text_pair": f"Greta has {len(text)} goats."} for text in TEXTS], {"top_k": None}),
+    "listed pairs": (TEXT, [[[text, "Greta has goats."]] for text in TEXTS], {"top_k": None}),
     "cut texts": (TEXT, LONG, {"truncation": True, "max_length": 24}),
     "tokens": (TOKEN, TEXTS, {}),
     "mean tokens": (TOKEN, TEXTS, {"aggregation_strategy": "average"}),
@@ -140,10 +125,6 @@ INPUTS = {
 }
 # transformers finds no words in batches of lists of words that are padded on the left
 SIDED = [(side, name) for side in ("right", "left") for name in INPUTS if side == "right" or name != "words"]
-
-
-class Rows(UserList, torch.utils.data.Dataset):
-    """Rows that are no list."""
 
 
 @pytest.mark.parametrize(("side", "name"), SIDED)
@@ -156,21 +137,21 @@ def test_batches_give_the_stock_pipelines_results(built, parsed, side, name, mon
     expected = stock(inputs, **settings)
     assert len(parsed) == len(inputs)  # text by text
     generator = inputs if inputs is WORDS else (one for one in inputs)  # transformers loses lists of words of those
-    for given, size in ((inputs, 2), (generator, 4), (Rows(inputs), 4), (inputs, 1)):
+    for given, size in ((inputs, 2), (generator, 4), (Subset(inputs, range(len(inputs))), 4), (inputs, 1)):
         sla_parser._cache.clear()
         parsed.clear()
         same(list(ours(given, batch_size=size, **settings)), expected)
         assert len(parsed) == -(-len(inputs) // size)
 
 
-@pytest.mark.parametrize("task", STOCK)
-def test_generators_are_read_batch_by_batch(built, task):
-    for size, most in ((4, 12), (1, 7)):
-        read = []
-        texts = (read.append(number) or TEXTS[number % 5] or "A goat." for number in range(1000))
-        results = iter(built[task](texts, batch_size=size))
-        assert all(next(results) for _ in range(6))
-        assert len(read) <= most
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("task", [*STOCK, ANSWERS, NEGATION])
+def test_generators_are_read_batch_by_batch(built, task, batch_size):
+    run = built.get(task) or {ANSWERS: READER, NEGATION: finder_of()}[task]
+    read, row = [], {"question": "Who?", "context": "A dog."} if task == ANSWERS else "Not a goat."
+    results = iter(run((read.append(number) or row for number in range(1000)), batch_size=batch_size))
+    assert all(next(results) for _ in range(6))
+    assert len(read) <= 6 + 2 * batch_size
 
 
 def test_workers_and_copies(built):
@@ -179,28 +160,13 @@ def test_workers_and_copies(built):
     same(copy.deepcopy(built[TEXT])(TEXTS, batch_size=2), expected)
 
 
-@pytest.mark.parametrize(
-    ("task", "rows", "settings", "word"),
-    [
-        (TEXT, [3, 4], {}, "text"),
-        (TEXT, [["a", "b"], ["c", "d"]], {}, "text pairs"),
-        (TOKEN, [3, 4], {}, "untokenized"),
-        (TOKEN, [["a", 3]], SPLIT, "expected str"),
-    ],
-    ids=["numbers", "lists of texts", "no tokens", "words of numbers"],
-)
-def test_other_inputs_are_left_to_transformers(built, task, rows, settings, word):
-    with pytest.raises((ValueError, TypeError), match=word):
-        built[task](rows, batch_size=2, **settings)
-
-
-def test_a_parser_that_is_not_installed(folders):
-    tokenizer = AutoTokenizer.from_pretrained(folders[TEXT], parser="en_there_is_none")
+def test_a_parser_that_is_not_installed(built):
+    folder = built[TEXT].model.name_or_path
+    absent, without = (AutoTokenizer.from_pretrained(folder, parser=name) for name in ("en_there_is_none", None))
     with pytest.raises(OSError, match=r'en_there_is_none.*local_attention="window"'):
-        pipeline(TEXT, model=folders[TEXT], tokenizer=tokenizer)
-    without = AutoTokenizer.from_pretrained(folders[TEXT], parser=None)
+        pipeline(TEXT, model=folder, tokenizer=absent)
     by_window = {"model_kwargs": {"local_attention": "window"}, "tokenizer": without}
-    windowed = pipeline(TEXT, model=folders[TEXT], device="cpu", **by_window)
+    windowed = pipeline(TEXT, model=folder, device="cpu", **by_window)
     same(windowed(TEXTS, batch_size=4), [windowed(text)[0] for text in TEXTS])
 
 
@@ -218,9 +184,6 @@ for task, folder, inputs, settings in cases:
         ours = pipeline(task, model=place, trust_remote_code=True, device="cpu")
         assert type(ours).__module__.startswith("transformers_modules"), type(ours)
         print(json.dumps(ours(*inputs, **settings), default=float))
-        if task in ("text-classification", "token-classification"):
-            stock = pipeline(task, model=ours.model, tokenizer=ours.tokenizer, device="cpu")  # as before loading
-            assert type(stock).__module__.startswith("transformers.pipelines"), type(stock)
         for part in (ours.model, ours.tokenizer):
             part.save_pretrained(f"{folder}-{task}")
     if task in ("text-classification", "question-answering"):  # the other head has two pipelines
@@ -230,7 +193,7 @@ for task, folder, inputs, settings in cases:
 NAMED = {TEXT: {"id2label": LABELS[TEXT]}, TOKEN: {"id2label": dict(enumerate([*SCOPE_LABELS, *CUE_LABELS[:3]]))}}
 NAMED |= {ANSWERS: {}}
 RUNS = {
-    ANSWERS: ([], {**ASKED, "max_seq_len": 64, "doc_stride": 16, "top_k": 3, "handle_impossible_answer": True}),
+    ANSWERS: ([QUESTIONS], {"max_seq_len": 24, "doc_stride": 4, "top_k": 3, "handle_impossible_answer": True}),
     **dict.fromkeys((TEXT, TOKEN, NEGATION), ([TEXTS], {})),
 }
 
@@ -263,10 +226,8 @@ def test_a_reader_names_its_pipeline_however_it_was_made(tmp_path):
     heads = FAMILIES["cool"].heads
     heads[TOKEN].from_pretrained(tmp_path / "reader").save_pretrained(tmp_path / "labels")
     heads[ANSWERS].from_pretrained(tmp_path / "labels").save_pretrained(tmp_path / "back")
-    assert main(["init", "cool", "tiny", str(tmp_path / "made")]) == 0
-    AutoModelForQuestionAnswering.from_pretrained(tmp_path / "made").save_pretrained(tmp_path / "given a head")
-    assert named_pipelines(tmp_path / "labels") == named_pipelines(tmp_path / "made") == {}
+    assert named_pipelines(tmp_path / "labels") == {}
     impl = "pipeline_question_answering.QuestionAnsweringPipeline"
-    for folder in ("reader", "back", "given a head"):
+    for folder in ("reader", "back"):
         assert named_pipelines(tmp_path / folder) == {ANSWERS: {"impl": impl, "pt": ["AutoModelForQuestionAnswering"]}}
         assert verify_checkpoint(tmp_path / folder).is_equal

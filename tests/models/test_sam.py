@@ -69,8 +69,7 @@ def loop(module, row, real):
             forward, backward = (block_arguments(block) for block in module.blocks)
             return reference.disan(row, real, forward, backward, (pair(module.inner), pair(module.outer)))
         case RecurrentEncoder():
-            cells = module.lstm.all_weights  # forward and backward by turns
-            return (reference.bilstm(row, real, list(zip(cells[::2], cells[1::2], strict=True)), module.merge),)
+            return (reference.bilstm(row, real, module.lstm, module.merge),)
 
 
 def feature_arguments(module):
@@ -160,17 +159,6 @@ def test_a_learned_threshold_starts_where_told_and_stays_in_its_bounds(threshold
         optimizer.step()
         assert 0 < module.delta < 1
         assert (module.delta < before) == (sign == 1)
-
-
-def test_networks_are_as_wide_as_specified():
-    for module, sizes in (
-        (FeatureAttention(SamRobertaConfig()), (512, 32)),
-        (FeatureAttention(config()), (9, 1)),
-        (TokenAttention(SamRobertaConfig()), (512, 32)),
-        (TokenAttention(config(tam_max_length=9)), (9, 1)),
-        (TokenAttention(config(**TOKEN)), (1, 16)),
-    ):
-        assert (module.inner.weight.shape, module.outer.weight.shape) == (sizes[::-1], sizes)
 
 
 # --- the BiLSTM
@@ -294,17 +282,6 @@ def test_long_texts_are_refused_before_the_backbone_runs():
     assert_same([model(**short).logits[:1]], [alone], tolerance=1e-5)
     for fields in ({"tam_ffn": "token"}, {"use_tam": False}):
         assert tiny_sam(tam_max_length=6, **fields)(**INPUTS).pooler_output.isfinite().all()
-
-
-def test_new_layers_start_as_torch_starts_them(tmp_path):
-    """With small normal weights the narrow networks of both attentions would start with outputs near 0."""
-    SamRobertaModel(tiny_sam_config()).backbone.save_pretrained(tmp_path)
-    for model in (SamRobertaModel(tiny_sam_config(learn_fam_threshold=True)), SamRobertaModel.from_backbone(tmp_path)):
-        for part in (model.sequential_attention.fam, model.sequential_attention.tam):
-            for layer in (part.inner, part.outer):
-                assert 0.7 < layer.weight.abs().max() * layer.in_features**0.5 <= 1
-        cells = model.bilstm.lstm
-        assert 0.7 < cells.weight_hh_l1_reverse.abs().max() * cells.hidden_size**0.5 <= 1
 
 
 # --- a frozen backbone

@@ -1,22 +1,17 @@
 """SLA's attention, gate, losses and masks against equations, transformers and a search on the graph of words."""
 
-import re
-from contextlib import nullcontext
-from types import SimpleNamespace
-
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
-from transformers.models.bert.modeling_bert import eager_attention_forward
 
 from hf_localattn import SlaBertConfig, SlaBertModel
 from hf_localattn.installed.structure import check_structure
 from hf_localattn.models import sla_row_blocks
-from hf_localattn.models.sla_attention import LocalGate, gated_attention
+from hf_localattn.models.sla_attention import gated_attention
 from hf_localattn.models.sla_baselines import ancestor_mask, parent_loss
 from hf_localattn.models.sla_masks import syntax_tables, window_tables
-from tests.models.naive import DTYPES, LargestTensor, assert_same, pair, randomized, with_gradients
+from tests.models.naive import LargestTensor, assert_same, with_gradients
 from tests.models.tiny import COMMON, adapted, enable_checkpointing, tiny_model, token_ids
 from tests.reference import sla as reference
 
@@ -56,7 +51,6 @@ def masks(kind, batch=BATCH, length=LENGTH, dtype=torch.float64):
 
 
 KINDS = ["none", "padding", "local", "both", "any numbers", "a row without local keys", "a row without keys"]
-OPEN = ["none", "padding", "a row without keys"]
 
 
 def loop(query, key, value, gate, mask, local_mask):
@@ -76,21 +70,6 @@ def test_equals_the_loop(kind, sizes):
     assert_same(fast, with_gradients(lambda *states: loop(*states, *both), inputs))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_closed_gate_or_an_open_mask_is_the_stock_attention_to_the_bit(kind, dtype):
-    query, key, value, gate = (tensor.detach() for tensor in random_inputs(length=17, dtype=dtype))
-    mask, local_mask = masks(kind, length=17, dtype=dtype)
-    stub = SimpleNamespace(training=False)
-    expected, expected_weights = eager_attention_forward(stub, query, key, value, mask, scaling=SCALING, dropout=0.0)
-    for opened in (torch.zeros_like(gate), gate) if kind in OPEN else (torch.zeros_like(gate),):
-        output, weights, local = gated_attention(query, key, value, opened, mask, local_mask, scaling=SCALING)
-        assert output.dtype == dtype
-        assert torch.equal(output, expected)
-        assert torch.equal(weights, expected_weights)
-        assert kind not in OPEN or torch.equal(local, expected_weights)
-
-
 @pytest.mark.parametrize("extreme", [1, 30], ids=["usual scores", "scores beyond the mask's reach"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -106,44 +85,28 @@ def test_half_precision_stays_finite(dtype, kind, extreme):
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])
 def test_both_attentions_are_dropped_independently_of_each_other(dropout):
-    """The draws share random numbers, but all four outcomes are as frequent as with two draws."""
+    """The draws share random numbers, but all outcomes are as frequent as with two draws."""
     states, keep = torch.zeros(1, 1, 700, 4), 1 - dropout
     found = []
     for gate in (torch.ones(1, 700, 1), torch.zeros(1, 700, 1)):
         torch.manual_seed(0)
         drawn = gated_attention(states, states, states, gate, None, scaling=1.0, training=True, dropout=dropout)
         found.append(drawn[1])
+        torch.testing.assert_close(drawn[1].max(), torch.tensor(1 / 700 / keep))
     local, everywhere = (one > 0 for one in found)
-    for both, expected in (
-        (everywhere & local, keep * keep),
-        (everywhere & ~local, keep * dropout),
-        (~everywhere & local, dropout * keep),
-        (~everywhere & ~local, dropout * dropout),
-    ):
-        torch.testing.assert_close(both.double().mean().item(), expected, rtol=0, atol=0.004)  # six deviations
-    for one in found:
-        torch.testing.assert_close(one.max(), torch.tensor(1 / 700 / keep))
+    for drawn, expected in ((local, keep), (everywhere, keep), (local & everywhere, keep * keep)):
+        torch.testing.assert_close(drawn.double().mean().item(), expected, rtol=0, atol=0.004)  # six deviations
 
 
-@pytest.mark.parametrize("gate", [0.0, 0.4, 1.0])
-def test_dropout_falls_on_either_attention_keeps_the_expectation_and_is_off_in_evaluation(gate):
-    copies = 4000
-    states = [tensor.detach()[:1].expand(copies, -1, -1, -1) for tensor in random_inputs()[:3]]
-    inputs = (*states, torch.full((copies, LENGTH, 1), gate, dtype=torch.float64), None, masks("local", batch=1)[1])
+def test_dropout_is_seen_in_the_weights_and_off_in_evaluation():
+    inputs = (*random_inputs(), None, masks("local")[1])
     expected, _, _ = gated_attention(*inputs, scaling=SCALING)
     dropped, weights, _ = gated_attention(*inputs, scaling=SCALING, dropout=0.3, training=True)
     assert not torch.allclose(dropped, expected)
-    torch.testing.assert_close(dropped.mean(0), expected[0], rtol=0.1, atol=0.1)
-    assert_same([dropped], [(weights @ states[2]).transpose(1, 2)])
+    assert_same([dropped], [(weights @ inputs[2]).transpose(1, 2)])
     for options in ({"dropout": 0.5}, {"training": True}):
         assert torch.equal(gated_attention(*inputs, scaling=SCALING, **options)[0], expected)
     assert not gated_attention(*inputs, scaling=SCALING, dropout=1.0, training=True)[0].any()
-
-
-def test_the_gate_equals_the_equation():
-    """Equation 5, which reads no mask."""
-    gate, states = randomized(LocalGate(WIDTH)), torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
-    assert_same([gate(states).sigmoid()[..., 0]], [torch.stack([reference.gate(row, *pair(gate)) for row in states])])
 
 
 PARENTS = [[-1, 2, 2, 2, 1, -1], [-1, 1, -1, -1, -1, -1]]
@@ -351,6 +314,7 @@ batches = st.builds(
 @repeatable
 @given(batches, st.just({}) | st.fixed_dictionaries(OPTIONS), st.just({}) | st.fixed_dictionaries(WINDOW))
 def test_masks_equal_the_search(batch, options, window):
+    check_structure(*batch)
     rows = list(zip(*(tensor.tolist() for tensor in batch), strict=True))
     assert syntax_mask(*batch, **options).tolist() == [reference.syntax_mask(*row, **options) for row in rows]
     assert window_mask(batch[0], **window).tolist() == [reference.window_mask(words, **window) for words, _ in rows]
@@ -359,28 +323,26 @@ def test_masks_equal_the_search(batch, options, window):
         assert ancestor_mask(*batch, **longest).tolist() == expected
 
 
+PARSED = (
+    "In/feels a/way way/In ,/feels the/film film/feels feels/feels like/feels a'/breath breath/like of/breath"
+    " fresh/air air/of ,'/feels but/feels only/to to/feels those/to that/allow allow/those it/allow in/allow ./feels"
+)
+
+
 def test_the_papers_sentence():
     """Figure 3: "fresh", "air" and "allow" may attend to "film", which is outside the window."""
-    heads = {
-        "In": "feels", "a": "way", "way": "In", ",": "feels", "the": "film", "film": "feels", "feels": "feels",
-        "like": "feels", "a'": "breath", "breath": "like", "of": "breath", "fresh": "air", "air": "of",
-        ",'": "feels", "but": "feels", "only": "to", "to": "feels", "those": "to", "that": "allow",
-        "allow": "those", "it": "allow", "in": "allow", ".": "feels",
-    }  # fmt: skip
-    words = list(heads)
-    number = {word: place for place, word in enumerate(words)}
-    batch = batched([structure(list(range(len(words))), [number[head] for head in heads.values()])])
+    words, heads = zip(*(one.split("/") for one in PARSED.split()), strict=True)
+    batch = batched([structure(list(range(len(words))), [words.index(head) for head in heads])])
 
     def see(mask):
-        return {word for word in words if mask[0, number[word], number["film"]]}
+        return {word for word in words if mask[0, words.index(word), words.index("film")]}
 
     # "air" is next to a comma whose head is "feels".
     assert see(syntax_mask(*batch, threshold=3)) == set(words) - {"fresh", "allow", "it"}
     assert see(syntax_mask(*batch, threshold=4)) == set(words)
     assert not see(window_mask(batch[0], window_size=5)) & {"fresh", "air", "allow"}
-    assert {word for word in words if ancestor_mask(*batch)[0, number["fresh"], number[word]]} == {
-        "fresh", "air", "of", "breath", "like", "feels",
-    }  # fmt: skip
+    ancestors = ancestor_mask(*batch)[0, words.index("fresh")].nonzero().flatten()
+    assert {words[place] for place in ancestors} == {"fresh", "air", "of", "breath", "like", "feels"}
 
 
 @pytest.mark.parametrize("length", [1, 2, 63, 64, 65, 513])
@@ -420,25 +382,3 @@ def test_a_wrong_structure_is_refused_by_row_and_position(changes, message, posi
     dep_heads[1, shift : shift + 9] = torch.tensor([head if head < 0 else head + shift for head in heads])
     with pytest.raises(ValueError, match=rf"row 1 at position {position + shift}\b.*{message}"):
         check_structure(words, dep_heads)
-
-
-def test_shapes_that_differ_are_refused():
-    words, heads = batched([(WORDS, HEADS)])
-    for other in (heads[:, :-1], heads.repeat(2, 1), heads[0]):
-        with pytest.raises(ValueError, match=re.escape(str(tuple(other.shape)))):
-            check_structure(words, other)
-
-
-@settings(repeatable, max_examples=150)
-@given(structures(), st.data())
-def test_passes_if_and_only_if_it_is_a_forest(example, data):
-    words, heads = example
-    tokens = [place for place, word in enumerate(words) if word != -1]
-    for place in data.draw(st.lists(st.sampled_from(tokens), max_size=3)) if tokens else ():
-        # Mostly changes whole words; otherwise nearly all errors would be tokens of one word that differ.
-        changed = data.draw(st.sampled_from([tokens, tokens, [place]]))
-        head = data.draw(st.sampled_from([*tokens, *tokens, *range(-1, len(words) + 1)]))
-        heads = [head if other in changed and words[other] == words[place] else old for other, old in enumerate(heads)]
-    is_forest = reference.is_structure(words, heads)
-    with nullcontext() if is_forest else pytest.raises(ValueError, match=r"head|cycle"):
-        check_structure(*batched([(words, heads)]))

@@ -1,7 +1,6 @@
 """Loading spaCy pipelines: components, errors, versions; and that a checkpoint cannot choose code as its parser."""
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import spacy
 from transformers import AutoTokenizer
 
 from hf_localattn import SlaBertTokenizer
-from hf_localattn.hub import init_checkpoint
 from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_parser import ParseCache, load_pipeline, parse
 from hf_localattn.resources import tiny_backbone
@@ -53,69 +51,45 @@ def test_the_cache_forgets_the_oldest_parses(most, parsed, monkeypatch):
 # --- components
 
 
-def saved(pipeline, folder):
-    pipeline.to_disk(folder)
-    return str(folder)
-
-
-def test_only_what_the_parser_needs_is_kept(tmp_path):
-    pipeline = spacy.load(tiny_parser())
-    assert pipeline.pipe_names == ["tok2vec", "tagger", "ner", "parser", "doc_cleaner"]
-    assert load_pipeline(tiny_parser()).pipe_names == ["tok2vec", "parser"]
-    pipeline.add_pipe("sentencizer", first=True)  # sets sentences before the parser
-    assert load_pipeline(saved(pipeline, tmp_path)).pipe_names == ["sentencizer", "tok2vec", "parser"]
-
-
-@pytest.mark.parametrize(("reads", "kept"), [("TAG", ["tok2vec", "tagger", "parser"]), ("SHAPE", ["parser"])])
-def test_a_parser_with_an_embedding_of_its_own_keeps_what_that_reads(tmp_path, reads, kept):
-    pipeline = spacy.load(tiny_parser())
+def embedding_of(reads):
+    """A parser's own embedding, which reads an attribute of the words."""
     embed = {"width": 8, "attrs": ["NORM", reads], "rows": [9, 9], "include_static_vectors": False}
     encode = {"width": 8, "depth": 1, "window_size": 1, "maxout_pieces": 2}
-    tok2vec = {
+    return {
         "@architectures": "spacy.Tok2Vec.v2",
         "embed": {"@architectures": "spacy.MultiHashEmbed.v2", **embed},
         "encode": {"@architectures": "spacy.MaxoutWindowEncoder.v2", **encode},
     }
-    pipeline.remove_pipe("parser")
-    pipeline.add_pipe("parser", config={"model": {"tok2vec": tok2vec}}, after="tagger").add_label("dep")
-    pipeline.get_pipe("parser").model.initialize()
-    assert load_pipeline(saved(pipeline, tmp_path)).pipe_names == kept
 
 
-# --- what cannot be parsed
+@pytest.mark.parametrize(("reads", "kept"), [(None, "tok2vec"), ("TAG", "tok2vec tagger"), ("SHAPE", "")])
+def test_only_what_the_parser_needs_is_kept(reads, kept, tmp_path):
+    """What sets sentences before it, and what its embedding reads."""
+    pipeline = spacy.load(tiny_parser())
+    shared = {"model": {"tok2vec": pipeline.get_pipe_config("parser")["model"]["tok2vec"]}}
+    if reads is not None:
+        pipeline.replace_pipe("parser", "parser", config={"model": {"tok2vec": embedding_of(reads)}})
+    pipeline.add_pipe("sentencizer", first=True)
+    pipeline.add_pipe("tagger", config=shared, before="parser")
+    pipeline.add_pipe("doc_cleaner")
+    pipeline.to_disk(tmp_path)
+    assert load_pipeline(str(tmp_path)).pipe_names == ["sentencizer", *kept.split(), "parser"]
 
 
-def blank(folder, patched):
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    return saved(pipeline, folder)
-
-
-def without_spacy(folder, patched):
-    patched.setattr(sla_parser, "_pipelines", {})
-    patched.setitem(sys.modules, "spacy", None)
-    return tiny_parser()
-
-
-def changing(folder, patched):
-    """A pipeline that changes the text."""
-    pipeline = load_pipeline(tiny_parser())
-    patched.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
-    return tiny_parser()
-
-
-MISSING = {
-    "not installed": (lambda folder, patched: "xx_not_there", OSError, "spacy download xx_not_there"),
-    "no parser": (blank, ValueError, "no dependency parser .*sentencizer"),
-    "no spaCy": (without_spacy, ImportError, "pip install spacy"),
-    "another text": (changing, ValueError, "words='whitespace'"),
-}
-
-
-@pytest.mark.parametrize(("make", "error", "message"), MISSING.values(), ids=MISSING)
-def test_what_is_missing_is_named(make, error, message, monkeypatch, tmp_path):
-    with pytest.raises(error, match=message):
-        parse([CAT], make(tmp_path, monkeypatch))
+def test_what_is_missing_is_named(monkeypatch, tmp_path):
+    pipeline, blank = load_pipeline(tiny_parser()), spacy.blank("en")
+    blank.add_pipe("sentencizer")
+    blank.to_disk(tmp_path)
+    with pytest.raises(ValueError, match=r"no dependency parser .*sentencizer"):
+        parse([CAT], str(tmp_path))
+    # one that changes the text
+    monkeypatch.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
+    with pytest.raises(ValueError, match="words='whitespace'"):
+        parse([CAT], tiny_parser())
+    monkeypatch.setattr(sla_parser, "_pipelines", {})
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ImportError, match="pip install spacy"):
+        parse([CAT], tiny_parser())
 
 
 # --- trust
@@ -128,86 +102,61 @@ def site(tmp_path, monkeypatch):
     return tmp_path / "site"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return init_checkpoint("sla-bert", "tiny", tmp_path_factory.mktemp("sla") / "sla", parser=tiny_parser())
+def changed(tokenizer, folder, **settings):
+    """Save a tokenizer with other settings in its file, and return the folder."""
+    tokenizer.save_pretrained(folder)
+    path = Path(folder, "tokenizer_config.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    return folder
 
 
-@pytest.fixture
-def checkpoint(made, tmp_path):
-    """Return a function that changes the tokenizer settings of a checkpoint and returns its folder."""
-    copy = shutil.copytree(made, tmp_path / "checkpoint")
-
-    def change(folder=copy, **settings):
-        path = Path(folder, "tokenizer_config.json")
-        path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-        return folder
-
-    return change
+STOCK = AutoTokenizer.from_pretrained(tiny_backbone())
+PARSING = SlaBertTokenizer.from_backbone(STOCK, parser=tiny_parser())
 
 
-FOLDER, UNDECLARED = (ValueError, "not the name of an installed"), (OSError, "no installed distribution declares")
-NAMED = {
-    "a folder": (tiny_parser(), *FOLDER),
-    "a folder here": ("./some_parser", *FOLDER),
-    "nothing": ("", *FOLDER),
-    "the name of a folder": ("some_parser", *UNDECLARED),
-    "a module": ("unrelated_module", *UNDECLARED),
-}
-
-
-@pytest.mark.parametrize(("parser", "error", "message"), NAMED.values(), ids=NAMED)
-def test_only_the_caller_may_name_what_no_distribution_declares(
-    parser, error, message, checkpoint, site, tmp_path, monkeypatch
-):
+@pytest.mark.parametrize(("parser", "error"), [("./a_folder", ValueError), ("", ValueError), ("a_folder", OSError)])
+def test_only_the_caller_may_name_what_no_distribution_declares(parser, error, tmp_path, monkeypatch):
     """spaCy would import any installed distribution by its name, or open any folder."""
     monkeypatch.chdir(tmp_path)
-    install_distribution(site, "unrelated_module", "raise SystemExit('this module was imported')")
-    (tmp_path / "some_parser").symlink_to(tiny_parser())
-    folder = checkpoint(parser=parser, parser_named_by_checkpoint=False)
-    given = AutoTokenizer.from_pretrained(folder, parser="some_parser")
-    given.save_pretrained("saved")
-    checkpoint(folder="saved", parser=parser)
-    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained("backbone")
-    checkpoint(folder="backbone", parser=parser)  # transformers hands on entries that it does not know
-    wrapped = [SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(one)) for one in (folder, "backbone")]
-    for tokenizer in (AutoTokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained("saved"), *wrapped):
-        with pytest.raises(error, match=message):
+    Path("a_folder").symlink_to(tiny_parser())
+    named = changed(PARSING, "named", parser=parser, parser_named_by_checkpoint=False)
+    given = AutoTokenizer.from_pretrained(named, parser="a_folder")
+    saved = changed(given, "saved", parser=parser)
+    backbone = changed(STOCK, "backbone", parser=parser)  # transformers hands on entries that it does not know
+    wrapped = [SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(one)) for one in (named, backbone)]
+    for tokenizer in (*map(AutoTokenizer.from_pretrained, (named, saved)), *wrapped):
+        with pytest.raises(error, match=f"names the parser '{parser}'"):
             tokenizer(CAT)
     for tokenizer in (given, SlaBertTokenizer.from_backbone(given)):
         assert "dep_heads" in tokenizer(CAT)
 
 
-def test_an_installed_pipeline_is_loaded_and_a_broken_one_named(checkpoint, site):
+def test_an_installed_pipeline_is_loaded_and_a_broken_one_named(site, tmp_path):
     install_pipeline(site, "en_tiny_declared", tiny_parser())
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint(parser="en_tiny_declared"))
-    given = AutoTokenizer.from_pretrained(tokenizer.name_or_path, parser=tiny_parser())
-    assert tokenizer(CAT)["dep_heads"] == given(CAT)["dep_heads"]
+    tokenizer = AutoTokenizer.from_pretrained(changed(PARSING, tmp_path / "installed", parser="en_tiny_declared"))
+    assert tokenizer(CAT)["dep_heads"] == PARSING(CAT)["dep_heads"]
     for code in ("import no_such_module", ""):
         name = f"en_broken_{len(code)}"
         install_distribution(site, name, code, entry_points=f"[spacy_models]\n{name} = {name}\n")
         with pytest.raises(OSError, match=f"'{name}' is broken"):
-            AutoTokenizer.from_pretrained(checkpoint(parser=name))(CAT)
+            AutoTokenizer.from_pretrained(changed(PARSING, tmp_path / name, parser=name))(CAT)
 
 
-def test_the_version_is_saved_and_compared(checkpoint, site, tmp_path, caplog):
-    saved = tmp_path / "saved"
-
+def test_the_version_is_saved_and_compared(site, tmp_path, caplog):
     def version_of(tokenizer):
-        tokenizer.save_pretrained(saved)
-        return json.loads((saved / "tokenizer_config.json").read_text())["parser_version"]
+        tokenizer.save_pretrained(tmp_path / "saved")
+        return json.loads((tmp_path / "saved" / "tokenizer_config.json").read_text())["parser_version"]
 
-    name, stock = "en_tiny_versioned", AutoTokenizer.from_pretrained(tiny_backbone())
+    name = "en_tiny_versioned"
     install_pipeline(site, name, tiny_parser(), version="2.1")
-    assert version_of(SlaBertTokenizer.from_backbone(stock, parser=name)) == "2.1"
-    SlaBertTokenizer.from_pretrained(saved)
+    assert version_of(SlaBertTokenizer.from_backbone(STOCK, parser=name)) == "2.1"
+    SlaBertTokenizer.from_pretrained(tmp_path / "saved")
     install_pipeline(site, name, tiny_parser(), version="2.2")
-    other = SlaBertTokenizer.from_pretrained(saved, parser=tiny_parser())
-    assert other.parser_version == "0.0.0"  # of the folder's meta.json
+    assert SlaBertTokenizer.from_pretrained(tmp_path / "saved", parser=tiny_parser()).parser_version == "0.0.0"
     assert not caplog.records
-    again = SlaBertTokenizer.from_pretrained(saved)
+    again = SlaBertTokenizer.from_pretrained(tmp_path / "saved")
     assert f"version 2.1 of the parser '{name}', but version 2.2" in caplog.text
     assert SlaBertTokenizer.from_backbone(again, parser=None).parser_version is None
     assert version_of(again) == "2.2"
-    absent = SlaBertTokenizer.from_pretrained(checkpoint(parser="en_not_here", parser_version="3.8.0"))
-    assert version_of(absent) == "3.8.0"
+    absent = changed(PARSING, tmp_path / "absent", parser="en_not_here", parser_version="3.8.0")
+    assert version_of(SlaBertTokenizer.from_pretrained(absent)) == "3.8.0"

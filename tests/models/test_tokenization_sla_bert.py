@@ -1,6 +1,7 @@
 """What `SlaBertTokenizer` says of each token: its word, and the first token of the word's head."""
 
 import itertools
+import re
 from collections import Counter
 
 import pytest
@@ -42,15 +43,12 @@ def parsed(monkeypatch):
 
 def tree(encoded, *texts):
     """Return "word>head" for each word of the first row; without heads "word"."""
-    encoding, places, (word_index, *_) = encoded.encodings[0], {}, rows(encoded, "word_index")
-    for word, *place in zip(word_index, encoding.sequence_ids, encoding.word_ids, encoding.offsets, strict=True):
-        places.setdefault(word, []).append(place)
-    places.pop(-1)
-    written = {}
-    for word, tokens in places.items():
-        (segment, number, (begin, _)), (*_, (_, end)) = tokens[0], tokens[-1]
-        text = texts[segment] if isinstance(texts[segment], str) else texts[segment][number]
-        written[word] = text[begin:end].strip().replace(" ", "_")
+    encoding, (word_index, *_), starts, written = encoded.encodings[0], rows(encoded, "word_index"), {}, {}
+    places = zip(encoding.sequence_ids, encoding.word_ids, encoding.offsets, strict=True)
+    for word, (segment, number, (begin, end)) in zip(word_index, places, strict=True):
+        if word != -1:
+            text = texts[segment] if isinstance(texts[segment], str) else texts[segment][number]
+            written[word] = text[starts.setdefault(word, begin) : end].strip().replace(" ", "_")
     if "dep_heads" not in encoded:
         return " ".join(written.values())
     (dep_heads, *_) = rows(encoded, "dep_heads")
@@ -63,14 +61,11 @@ def tree(encoded, *texts):
 CAT_TREE, RAINS = "The>cat cat>sleeps sleeps>sleeps .>sleeps", "It>rains rains>rains .>rains"
 SHE = "She>is is>is n't>is here>is .>is"
 ONE, TWO, NO_PARSER = ["a", "b", "c"], ["d", "e"], {"parser": None}
-LEARNED = [(language, *sentence) for language, sentences in SENTENCES.items() for sentence in sentences]
 CASES = {
     "blanks around": ((f" {CAT}\n",), {}, CAT_TREE),
     "blanks within": (("It  rains \n .",), {}, "It rains ."),
     "words of the parser": (("She isn't here.",), {}, SHE),
     "words of white space": (("She isn't here.",), {"words": "whitespace"}, "She isn't here."),
-    "without blanks": (("我看书。",), {"parser": tiny_parser("zh")}, "我>看 看>看 书>看 。>看"),
-    "two sentences": ((f"{CAT} She isn't here.",), {}, f"{CAT_TREE} {SHE}"),
     "two texts": ((CAT, "It rains."), {}, f"{CAT_TREE} {RAINS}"),
     "no words": ((" \n\t ",), {}, ""),
     "accents": (("caf\u00e9 \u05d9\u05e9\u05df",), {"words": "whitespace"}, "caf\u00e9 \u05d9\u05e9\u05df"),
@@ -91,21 +86,16 @@ def test_words_and_heads(tokenizer, texts, given, expected):
     encoded = tokenizer(*texts, **heads, **split)
     found = tree(encoded, *texts)
     assert expected in (None, found, " ".join(one.partition(">")[0] for one in found.split()))
-    several = ([[text] * 2 for text in texts], {name: [value] * 2 for name, value in heads.items()})
-    batch = tokenizer(*several[0], **several[1], **split)
-    assert all(batch[key][1] == encoded[key] for key in KEYS if key in encoded)
     assert set(KEYS) & {*encoded} == {*tokenizer.model_input_names} & {*KEYS} | ({"dep_heads"} if heads else set())
 
 
-@pytest.mark.parametrize(("language", "sentence", "heads"), LEARNED, ids=[one[1] for one in LEARNED])
-def test_parses_what_the_parser_has_learned(language, sentence, heads):
+@pytest.mark.parametrize(("sentence", "heads"), SENTENCES, ids=[sentence for sentence, _ in SENTENCES])
+def test_parses_what_the_parser_has_learned(sentence, heads):
     """In a text and in a list of words, in which words of white space are not parsed."""
-    tokenizer, given = sla(parser=tiny_parser(language), words="whitespace"), sentence.split()
+    tokenizer, given = sla(words="whitespace"), sentence.split()
     expected = " ".join(f"{word}>{given[head]}" for word, head in zip(given, heads, strict=True))
-    assert tree(tokenizer(sentence), sentence) == expected
-    assert tree(tokenizer(given, **SPLIT), given) == expected
-    blank = ["", given[0], " ", *given[1:]]
-    assert tree(tokenizer(blank, **SPLIT), blank) == expected
+    for text in (sentence, given, ["", given[0], " ", *given[1:]]):
+        assert tree(tokenizer(text, is_split_into_words=text is not sentence), text) == expected
 
 
 def test_positions_of_heads():
@@ -149,34 +139,12 @@ def test_wrong_heads_are_refused(arguments, options, message):
         sla()(*arguments, **{**SPLIT, **options})
 
 
-# --- windows and parses
-
-
-def test_windows_share_one_parse(tokenizer, parsed):
-    text = f"{DOG} {TOWN} {CAT}"
-    whole = tokenizer(text)
-    options = {"truncation": True, "max_length": 11, "stride": 3, "return_overflowing_tokens": True}
-    windows = tokenizer([CAT, text], **options, padding="max_length")
-    assert [len(call) for call in parsed] == [1, 1]
-    ends = [end for _, end in whole.encodings[0].offsets]  # windows may begin with the blank before a token
-    heads_at = {end: both for end, *both in zip(ends, *(whole[key] for key in KEYS), strict=True) if both[0] >= 0}
-    assert windows["overflow_to_sample_mapping"].count(1) >= 3
-    for row, sample in enumerate(windows["overflow_to_sample_mapping"]):
-        word_index, dep_heads = (windows[key][row] for key in KEYS)
-        assert reference.is_structure(word_index, dep_heads)
-        for place, (_, end) in enumerate(windows.encodings[row].offsets if sample else []):
-            if word_index[place] != -1:
-                word, head = heads_at[end]
-                assert word_index[place] == word
-                expected = whole["word_index"][head]
-                assert word_index[dep_heads[place]] == (expected if expected in word_index else word)
-
-
 def test_parses_what_is_new_in_one_go_and_nothing_for_ids_alone(tokenizer, parsed):
     calls = [
         (lambda: tokenizer([CAT, DOG, CAT], [TOWN, CAT, ""]), 4),
         (lambda: tokenizer([DOG, "It rains."]), 1),
         (lambda: tokenizer([CAT, DOG, TOWN], truncation=True, max_length=5), None),
+        (lambda: tokenizer(f"{TOWN} {DOG}", truncation=True, max_length=9, return_overflowing_tokens=True), 1),
         (lambda: tokenizer([CAT.split()], **SPLIT), 1),
         (lambda: tokenizer([CAT.split()], **SPLIT), None),
         (lambda: tokenizer([["Goats", "sleep"]], heads=[[0, 0]], **SPLIT), None),
@@ -224,99 +192,63 @@ def test_open_punctuation_makes_the_masks_of_the_authors_code(threshold):
 # --- alignment, compared with loops over characters
 
 
-def spans(cuts):
-    return list(itertools.pairwise(cuts))
-
-
 @st.composite
-def forests(draw, number):
-    """Draw heads without a cycle: in some order, the head of each word comes before it, or the word is a root."""
-    order = draw(st.permutations(range(number)))
-    heads = [0] * number
-    for place, word in enumerate(order):
-        heads[word] = order[draw(st.integers(0, place))]
-    return heads
-
-
-@st.composite
-def texts(draw):
+def segments(draw):
     """Draw a text, its words, their heads, and the tokens of one window: spans of the text, some of them missing."""
     text = draw(st.text(alphabet="ab文 \n", max_size=14))
-    cut = draw(st.sets(st.integers(0, len(text))))
-    blank = [place for place in range(len(text)) if text[place].isspace()]
-    edges = sorted({0, len(text)} | cut | set(blank) | {place + 1 for place in blank})
-    words = [(begin, end) for begin, end in spans(edges) if not text[begin:end].isspace()]
-    heads = draw(forests(len(words)))
-    tokens = spans(sorted({0, len(text)} | draw(st.sets(st.integers(0, len(text))))))
-    tokens = [token for token in tokens if draw(st.integers(0, 5))]
+    cuts = st.sets(st.integers(0, len(text)))
+    parts, tokens = (itertools.pairwise(sorted({0, len(text)} | draw(cuts))) for _ in range(2))
+    words = [found.span() for part in parts for found in re.compile(r"\S+").finditer(text, *part)]
+    order = draw(st.permutations(range(len(words))))  # the head of a word comes before it, or it is a root
+    heads = dict(sorted((word, order[draw(st.integers(0, place))]) for place, word in enumerate(order)))
     # Some overlap, like byte-level tokens that end within a character.
-    tokens = [(begin, min(end + (draw(st.integers(0, 5)) == 0), len(text))) for begin, end in tokens]
-    first, last = sorted((draw(st.integers(0, len(tokens))), draw(st.integers(0, len(tokens)))))
-    return text, words, heads, tokens[first:last]
-
-
-def depth(word, heads):
-    return 0 if heads[word] == word else 1 + depth(heads[word], heads)
+    tokens = [(begin, min(end + draw(st.sampled_from([0, 0, 0, 1])), len(text))) for begin, end in tokens]
+    first, last = sorted(draw(st.integers(0, len(tokens))) for _ in range(2))
+    return text, words, [*heads.values()], [one for one in tokens[first:last] if draw(st.integers(0, 5))]
 
 
 def naive(text, words, heads, tokens):
     """Return (index of the word, position of the head's first token) of each token, relative to the first token."""
-    owners = []
+    owners, group = [], {}
     for begin, end in tokens:
         seen = [place for place in range(begin, end) if not text[place].isspace()]
         holding = [word for word, (start, stop) in enumerate(words) if seen and start <= seen[0] < stop]
-        owners.append(holding[0] if holding else owners[-1] if owners else -1)
-    group = {}
+        owners += holding or owners[-1:] or [-1]
     for word, (start, stop) in enumerate(words):
-        covering = [
-            owner for owner, (begin, end) in zip(owners, tokens, strict=True) if begin <= start and stop <= end
-        ]
-        group[word] = covering[0] if word not in owners and covering and covering[0] != -1 else word
-    result = []
-    for owner in owners:
+        over = [owner for owner, (begin, end) in zip(owners, tokens, strict=True) if begin <= start and stop <= end]
+        group[word] = over[0] if over and word not in owners else word
+
+    def depth(word):
+        return 0 if heads[word] == word else 1 + depth(heads[word])
+
+    def of_token(owner):
         if owner == -1:
-            result.append((-1, -1))
-            continue
-        members = [word for word in group if group[word] == owner]
-        top = sorted(members, key=lambda word: (depth(word, heads), word))[0]
-        head = group[heads[top]]
+            return -1, -1
+        head = group[heads[min((word for word in group if group[word] == owner), key=depth)]]
         gone = sum(group[word] != word for word in range(owner))
-        result.append((owner - gone, owners.index(head if head in owners else owner)))
-    return result
+        return owner - gone, owners.index(head if head in owners else owner)
 
-
-def aligned(segments, left=0):
-    """Call `align` with special tokens and `left` padding tokens; also return the start of each segment."""
-    sequence_ids, offsets, begins = [None] * (left + 1), [(0, 0)] * (left + 1), []
-    for number, (*_, tokens) in enumerate(segments):
-        begins.append(len(sequence_ids))
-        sequence_ids += [number] * len(tokens) + [None]
-        offsets += [*tokens, (0, 0)]
-    words = [
-        Words(len(words), heads, [start for start, _ in words], [end for _, end in words])
-        for _, words, heads, _ in segments
-    ]
-    return align(sequence_ids, offsets, None, words), begins
+    return [of_token(owner) for owner in owners]
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(texts(), min_size=1, max_size=2), st.integers(0, 3))
+@given(st.lists(segments(), min_size=1, max_size=2), st.integers(1, 4))
 def test_equals_the_loop_over_characters(segments, left):
-    (word_index, dep_heads), begins = aligned(segments, left)
-    expected = [(-1, -1)] * len(word_index)
-    shift = 0
-    for begin, segment in zip(begins, segments, strict=True):
-        for place, (word, head) in enumerate(naive(*segment), begin):
-            expected[place] = (word + shift, head + begin) if word != -1 else (-1, -1)
-        shift += len(segment[1])
+    """With special tokens around the texts, and padding on the left."""
+    sequence_ids, offsets, expected, shift = [None] * left, [(0, 0)] * left, [(-1, -1)] * left, 0
+    for number, (_, words, _, tokens) in enumerate(segments):
+        pairs = naive(*segments[number])
+        expected += [(word + shift, head + len(offsets)) if word != -1 else (-1, -1) for word, head in pairs]
+        expected.append((-1, -1))
+        sequence_ids += [number] * len(tokens) + [None]
+        offsets += [*tokens, (0, 0)]
+        shift += len(words)
+    given = [
+        Words(len(words), heads, *([one[end] for one in words] for end in (0, 1))) for _, words, heads, _ in segments
+    ]
+    word_index, dep_heads = align(sequence_ids, offsets, None, given)
     assert list(zip(word_index, dep_heads, strict=True)) == expected
     assert reference.is_structure(word_index, dep_heads)
-
-
-def test_a_word_whose_end_was_cut_off_is_not_covered():
-    """The token reaches into the second word, whose last letter was truncated with its token."""
-    words = Words(3, [2, 1, 2], [0, 3, 5], [3, 5, 7])
-    assert align([0, 0], [(0, 4), (5, 7)], None, [words]) == ([0, 2], [1, 1])
 
 
 @given(st.text(alphabet="ab \t\n\x1c\u00a0\u2003\u3000\u200b", max_size=20))

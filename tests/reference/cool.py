@@ -6,6 +6,7 @@
 import math
 
 import torch
+from torch.nn import functional
 
 from tests.reference import gelu, linear, sigmoid
 
@@ -82,20 +83,9 @@ def convolution_block(states, kernels, pooling="max", alignment="adaptive"):
                             total = total + weight[one, column, step] * states[token, column]
                 row.append(total.clamp(min=0))  # (2)
             positions.append(torch.stack(row))
-        columns.append(adaptive_pool(torch.stack(positions), length, pooling))  # (4)
+        pool = {"max": functional.adaptive_max_pool1d, "avg": functional.adaptive_avg_pool1d}[pooling]
+        columns.append(pool(torch.stack(positions).T, length).T)  # (4)
     return torch.cat(columns, dim=1)
-
-
-def adaptive_pool(features, length, pooling):
-    """Pool (positions, C) to (length, C) as documented for `AdaptiveMaxPool1d` and `AdaptiveAvgPool1d`."""
-    positions = features.shape[0]
-    pooled = []
-    for out in range(length):
-        first = math.floor(out * positions / length)
-        last = math.ceil((out + 1) * positions / length)
-        window = features[first:last]
-        pooled.append(window.amax(0) if pooling == "max" else window.sum(0) / (last - first))
-    return torch.stack(pooled)
 
 
 def question_answering_loss(start_logits, end_logits, starts, ends, kind):

@@ -12,10 +12,9 @@ import torch
 from tests.reference import linear, relu, softmax
 
 
-def orthogonal_attention(context, query, real_context, real_query, interaction, heads, output, by_diagonal=False):
+def orthogonal_attention(context, query, real_context, real_query, interaction, heads, output):
     """Section 3.2 for one example: context (M, D), query (N, D) -> Z (M, D) and the weights (heads, M, N)."""
-    summarize = diagonal_head if by_diagonal else head
-    results = [summarize(context, query, real_context, real_query, interaction, *parameters) for parameters in heads]
+    results = [head(context, query, real_context, real_query, interaction, *parameters) for parameters in heads]
     rows = [torch.cat([mixed[i] for mixed, _ in results]) for i in range(len(context))]
     return torch.stack([linear(row, *output) for row in rows]), torch.stack([weights for _, weights in results])
 
@@ -35,25 +34,6 @@ def head(context, query, real_context, real_query, interaction, key, value, beta
             total = total + weight * alpha(one, query[j], **value)
         mixed.append(total)
         weights.append(torch.stack([row.get(j, context.new_zeros(())) for j in range(len(query))]))
-    return torch.stack(mixed), torch.stack(weights)
-
-
-def diagonal_head(context, query, real_context, real_query, interaction, key, value, beta):
-    """One head as the paper prints it: W^S = softmax(Diag(K^S (Q^S)^T)), C^Q = sum over axis 1 of W^S * V^S.
-
-    The printed line leaves out the division by sqrt(d_k) that the equation above it has.
-    """
-    alpha, _ = INTERACTIONS[interaction]
-    query_vectors = vectors_of(query, context, real_context, real_query, interaction, beta)
-    there = sorted(query_vectors)
-    stacked = torch.stack([query_vectors[j] for j in there])
-    mixed, weights = [], []
-    for one in context:
-        keys = torch.stack([alpha(one, query[j], **key) for j in there])
-        values = torch.stack([alpha(one, query[j], **value) for j in there])
-        row = torch.softmax((keys @ stacked.T).diag() / math.sqrt(keys.shape[1]), dim=0)
-        mixed.append((row[:, None] * values).sum(0))
-        weights.append(torch.zeros(len(query), dtype=row.dtype).index_put((torch.tensor(there),), row))
     return torch.stack(mixed), torch.stack(weights)
 
 

@@ -113,34 +113,11 @@ def source2token(rows, inner, outer):
     return [torch.stack([w[t] * x for w, x in zip(weights, row, strict=True)]) for t, row in enumerate(rows)]
 
 
-def bilstm(states, real, layers, merge):
-    """A stacked bidirectional LSTM (Hochreiter and Schmidhuber, 1997, with forget gates) over tokens, not padding.
-
-    `layers` has a forward and a backward cell for each layer: (input weight (4 N, in), state weight (4 N, N), their
-    biases (4 N,)), with gates in torch's order: input, forget, candidate, output. Each layer reads the concatenated
-    directions of the previous one. `merge` combines those of the last layer: `concat` (L, 2 N) or `sum` (L, N).
-    """
-    rows = real_rows(states, real)
-    for forward, backward in layers:
-        ahead = lstm(rows, *forward)
-        behind = lstm(rows[::-1], *backward)[::-1]
-        rows = [torch.cat(pair) for pair in zip(ahead, behind, strict=True)]
-    if merge == "sum":
-        rows = [one + other for one, other in zip(ahead, behind, strict=True)]
-    return filled(dict(zip(numbers(real), rows, strict=True)), len(rows[0]), states)
-
-
-def lstm(rows, input_weight, state_weight, input_bias, state_bias):
-    """One direction of one layer: the hidden state after each row, in reading order."""
-    hidden = cell = rows[0].new_zeros(state_weight.shape[1])
-    outputs = []
-    for row in rows:
-        gates = input_weight @ row + input_bias + state_weight @ hidden + state_bias
-        admit, keep, candidate, show = gates.split(len(hidden))
-        cell = sigmoid(keep) * cell + sigmoid(admit) * candidate.tanh()
-        hidden = sigmoid(show) * cell.tanh()
-        outputs.append(hidden)
-    return outputs
+def bilstm(states, real, lstm, merge):
+    """torch's bidirectional LSTM over tokens, not padding; `merge`: `concat` (L, 2 N) or `sum` (L, N)."""
+    rows, _ = torch.nn.LSTM.forward(lstm, torch.stack(real_rows(states, real)))
+    rows = rows if merge == "concat" else sum(rows.chunk(2, dim=-1))
+    return filled(dict(zip(numbers(real), rows, strict=True)), rows.shape[1], states)
 
 
 def numbers(real):

@@ -15,19 +15,19 @@ REVIEWS = str(SAMPLES / "reviews.csv")
 
 
 @pytest.mark.parametrize(
-    ("script", "data", "language", "score", "more"),
+    ("script", "data", "score", "more"),
     [
-        ("glue", "reviews.csv", "en", "accuracy", {}),
-        ("glue", "mrpc.jsonl", "en", "accuracy", {"task_name": "mrpc"}),
-        ("ner", "names.conll", "en", "f1", {}),
-        ("ner", "errors.tsv", "en", "f0_5", {}),
-        ("ner", "errors.xml", "zh", "detection_f1", {}),
-        ("swag", "endings.csv", "en", "accuracy", {}),
-        ("qa", "reading/validation.json", "en", "f1", {}),
+        ("glue", "reviews.csv", "accuracy", {}),
+        ("glue", "mrpc.jsonl", "accuracy", {"task_name": "mrpc"}),
+        ("ner", "names.conll", "f1", {}),
+        ("ner", "errors.tsv", "f0_5", {}),
+        ("ner", "errors.xml", "detection_f1", {}),
+        ("swag", "endings.csv", "accuracy", {}),
+        ("qa", "reading/validation.json", "f1", {}),
     ],
 )
-def test_every_script_trains_it_and_its_folder_goes_on(script, data, language, score, more, run, tmp_path):
-    path, parser = str(SAMPLES / data) if (SAMPLES / data).exists() else data, tiny_parser(language)
+def test_every_script_trains_it_and_its_folder_goes_on(script, data, score, more, run, tmp_path):
+    path, parser = str(SAMPLES / data) if (SAMPLES / data).exists() else data, tiny_parser()
     more = {**more, "max_train_samples": 6, "max_eval_samples": 4}
     fields = [f"parser={parser}", "syntax_threshold=2", "words=whitespace"]
     assert f"eval_{score}" in run(script, path, "train eval", **SLA, **more, local_config=fields)
