@@ -55,16 +55,14 @@ def tiny_bert(tokenizer: PreTrainedTokenizerFast) -> BertForQuestionAnswering:
     return BertForQuestionAnswering(config).eval()
 
 
+def _halves(prefix: str) -> dict[str, int]:
+    sizes = {f"{prefix}{{}}_layers": 2, f"{prefix}{{}}_attention_heads": 2, "{}_ffn_dim": 32}
+    return {name.format(half): size for name, size in sizes.items() for half in ("encoder", "decoder")}
+
+
 GENERATORS = {
-    "bart": {
-        **{"d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
-        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "forced_eos_token_id": None},
-    },
-    "prophetnet": {
-        **{"hidden_size": 16, "num_encoder_layers": 2, "num_decoder_layers": 2},
-        **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2},
-        **{"encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
-    },
+    "bart": {"d_model": 16, "forced_eos_token_id": None, **_halves("")},
+    "prophetnet": {"hidden_size": 16, **_halves("num_")},
 }
 """Fields of encoder-decoders of few dimensions, by their `model_type`."""
 
