@@ -21,7 +21,6 @@ FACTORY = "hf_localattn_negation"
         "model": None,
         "revision": None,
         "device": "cpu",
-        "batch_size": 32,
         "ent_attribute": "negex",
     },
 )
@@ -31,7 +30,6 @@ def make_component(
     model: str | None,
     revision: str | None,
     device: str,
-    batch_size: int,
     ent_attribute: str,
 ) -> "NegationComponent":
     """Make the component for `nlp.add_pipe("hf_localattn_negation", config={"model": ...})`.
@@ -43,6 +41,4 @@ def make_component(
 
     if model is None:
         raise ValueError(f'Give the checkpoint: nlp.add_pipe("{FACTORY}", config={{"model": "OWNER/NAME"}}).')
-    return NegationComponent(
-        model, name=name, revision=revision, device=device, batch_size=batch_size, ent_attribute=ent_attribute
-    )
+    return NegationComponent(model, name=name, revision=revision, device=device, ent_attribute=ent_attribute)

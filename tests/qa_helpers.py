@@ -50,28 +50,19 @@ def byte_pieces() -> PreTrainedTokenizerFast:
 def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0, hidden_size: int = 16) -> BertForQuestionAnswering:
     """A random BERT of few dimensions in evaluation mode."""
     torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=hidden_size,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        initializer_range=0.5,
-    )
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 64}
+    config = BertConfig(vocab_size=len(tokenizer), hidden_size=hidden_size, initializer_range=0.5, **sizes)
     return BertForQuestionAnswering(config).eval()
 
 
+def _halves(prefix: str) -> dict[str, int]:
+    sizes = {f"{prefix}{{}}_layers": 2, f"{prefix}{{}}_attention_heads": 2, "{}_ffn_dim": 32}
+    return {name.format(half): size for name, size in sizes.items() for half in ("encoder", "decoder")}
+
+
 GENERATORS = {
-    "bart": {
-        **{"d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
-        **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "forced_eos_token_id": None},
-    },
-    "prophetnet": {
-        **{"hidden_size": 16, "num_encoder_layers": 2, "num_decoder_layers": 2},
-        **{"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2},
-        **{"encoder_ffn_dim": 32, "decoder_ffn_dim": 32},
-    },
+    "bart": {"d_model": 16, "forced_eos_token_id": None, **_halves("")},
+    "prophetnet": {"hidden_size": 16, **_halves("num_")},
 }
 """Fields of encoder-decoders of few dimensions, by their `model_type`."""
 

@@ -29,6 +29,7 @@ def test_a_new_family_is_held_to_the_contract(tmp_path):
         shutil.copy(ROOT / name, tmp_path)
     for name in ("models", "registry"):
         shutil.copytree(TOY / name, tmp_path / "hf_localattn" / name, dirs_exist_ok=True)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")  # says how much code a checkpoint has
     models, registry = (tmp_path / "hf_localattn" / name / "__init__.py" for name in ("models", "registry"))
     models.write_text(models.read_text() + "\nfrom .modeling_toy import *\n")
     text = registry.read_text().replace("SAM_ROBERTA)}", "SAM_ROBERTA, TOY)}")

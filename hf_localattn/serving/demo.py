@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import html
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.inspection.command import labels, load
+from hf_localattn.inspection.html import render_page
+from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
 from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
 from hf_localattn.registry import family_of, task_of_class
-from hf_localattn.serving.attention import attended_texts, attention_html, attention_kinds
 from hf_localattn.serving.page import TASKS, add_widget, launch, load_pipe
+
+MOST_TOKENS = 128  # of a map; a larger one would be slow to transfer and to show
+EXCERPT = 200  # number of characters around an answer for which attention is shown
+MAPS = {"local attention": LOCAL, "self-attention": SELF}
 
 
 def run(
@@ -63,7 +68,7 @@ def build_page(task: str, pipe: Any, title: str) -> Any:
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.Markdown(f"# {html.escape(title)}")
         shown = add_widget(task, pipe, example_text(task, pipe.model.config))
-        with gr.Accordion("Attention", open=True):
+        with gr.Accordion("Attention"):
             kind = gr.Radio(kinds, value=kinds[0], show_label=False, container=False)
             frame = gr.HTML(elem_id="attention")
         gr.on([shown.change, kind.change], show, [shown, kind], frame, api_name=False, show_progress="minimal")
@@ -88,3 +93,44 @@ def example_text(task: str, config: PreTrainedConfig) -> str | None:
     """Return the example text of the model's family for pages with a single text; None for others."""
     family = family_of(config)
     return family.example if family is not None and task.endswith("-classification") else None
+
+
+def attention_kinds(config: PreTrainedConfig) -> list[str]:
+    """Return the names of the kinds of attention that a model has, the usual one first."""
+    names = list(MAPS) if local_map_of(config) is not None else ["self-attention"]
+    return sorted(names, key=lambda name: MAPS[name] != usual_kind(config))
+
+
+def attended_texts(texts: Sequence[str], found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the text, or pair of texts, whose attention explains an answer, a cue, the best choice, or nothing."""
+    if "choice" in found:
+        return texts[0], found["choice"]
+    if "sentence" in found:  # with a marker before the word of each cue
+        sentence = found["sentence"]
+        text = texts[0][sentence["start"] : sentence["end"]]
+        for part in reversed(found["cue"]):
+            word = text.rfind(" ", 0, part["start"] - sentence["start"]) + 1
+            text = f"{text[:word]}[CUE] {text[word:]}"
+        return (text,)
+    if "answer" in found:
+        return texts[0], texts[1][max(found["start"] - EXCERPT, 0) : found["end"] + EXCERPT]
+    return tuple(filter(None, texts))
+
+
+def attention_html(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], kind: str) -> str:
+    """Return HTML with a map of a kind of attention (`attention_kinds`) on a text or a pair of texts.
+
+    Raises:
+        ValueError: The text is too long, or has no query for the attention.
+    """
+    found = attention_map(model, tokenizer, *texts, kind=MAPS[kind])
+    if len(found.tokens) > MOST_TOKENS:
+        raise ValueError(
+            f"The text has {len(found.tokens)} tokens; the page shows attention for at most {MOST_TOKENS}. For longer"
+            " texts use `hf-localattn inspect`."
+        )
+    page = render_page(kind, maps=[(found.title, found)])
+    return (  # a frame keeps the styles of both pages apart
+        f'<iframe title="attention" sandbox srcdoc="{html.escape(page)}"'
+        ' style="width:100%;height:30em;border:1px solid #ccc;resize:vertical;background:#fff"></iframe>'
+    )

@@ -29,11 +29,10 @@ class Answer(NamedTuple):
 class Task(NamedTuple):
     """A task of the page."""
 
-    answer: Callable[[Any, list[str], bool], Answer]  # from a pipeline, the texts and the check box
+    answer: Callable[[Any, list[str]], Answer]  # from a pipeline and the texts
     fields: tuple[tuple[str, str, int], ...]  # label, example and lines
     columns: tuple[str, ...] = ()  # of the table
     required: int = 1  # number of fields that must not be empty
-    flag: str = ""  # label of the check box
 
 
 TASKS: dict[str, Task] = {}
@@ -66,13 +65,12 @@ def mark(text: str, spans: Any) -> list[Any]:
     ("Passage", "Hugo is the smith. The baker Mira grows white roses.", 6),
     columns=("Answer", "Score", "Characters"),
     required=2,
-    flag="The passage may have no answer",
 )
-def answer_question(pipe: Any, texts: list[str], flag: bool) -> Answer:
+def answer_question(pipe: Any, texts: list[str]) -> Answer:
     """Find answers in a passage."""
-    found = pipe(question=texts[0], context=texts[1], top_k=5, handle_impossible_answer=flag)
+    found = pipe(question=texts[0], context=texts[1], top_k=5)
     found = [found] if isinstance(found, dict) else found
-    rows = [[one["answer"] or "(no answer)", f"{one['score']:.4f}", "{start} to {end}".format(**one)] for one in found]
+    rows = [[one["answer"], f"{one['score']:.4f}", "{start} to {end}".format(**one)] for one in found]
     marked = [mark(texts[1], [(one["start"], one["end"], "answer")]) for one in found]
     return Answer(rows[0][0] if rows else "The passage has no answer.", rows, marked, found)
 
@@ -82,7 +80,7 @@ def answer_question(pipe: Any, texts: list[str], flag: bool) -> Answer:
     ("Text", "He neither spoke nor moved. That is impossible.", 4),
     columns=("Cue", "Scope", "Kind", "Scores of cue and scope"),
 )
-def find_negation(pipe: Any, texts: list[str], flag: bool) -> Answer:
+def find_negation(pipe: Any, texts: list[str]) -> Answer:
     """Find cues of negation or speculation, and their scopes."""
     found, rows, marked = pipe(texts[0]), [], []
     for one in found:
@@ -96,7 +94,7 @@ def find_negation(pipe: Any, texts: list[str], flag: bool) -> Answer:
 
 
 @answers("text-classification", TEXT, ("Second text, only for models of pairs", "", 2))
-def classify(pipe: Any, texts: list[str], flag: bool) -> Answer:
+def classify(pipe: Any, texts: list[str]) -> Answer:
     """Return the classes of a text or a pair, or the number of a regression, and weights of tokens."""
     given = [text for text in texts if text]
     inputs = encode(pipe, *given)
@@ -114,7 +112,7 @@ def classify(pipe: Any, texts: list[str], flag: bool) -> Answer:
 
 
 @answers("token-classification", TEXT, columns=("Text", "Label", "Score"))
-def label_words(pipe: Any, texts: list[str], flag: bool) -> Answer:
+def label_words(pipe: Any, texts: list[str]) -> Answer:
     """Label the words of a text."""
     encode(pipe, texts[0])  # the pipeline would cut a long text
     found = pipe(texts[0], aggregation_strategy="first")
@@ -124,7 +122,7 @@ def label_words(pipe: Any, texts: list[str], flag: bool) -> Answer:
 
 
 @answers("fill-mask", ("Text with one [MASK]", "The baker Mira grows [MASK].", 3), columns=("Token", "Score"))
-def fill_mask(pipe: Any, texts: list[str], flag: bool) -> Answer:
+def fill_mask(pipe: Any, texts: list[str]) -> Answer:
     """Find words for the gap of a text."""
     mask = pipe.tokenizer.mask_token
     before, *after = (text := texts[0].replace("[MASK]", mask)).split(mask)
@@ -141,7 +139,7 @@ def fill_mask(pipe: Any, texts: list[str], flag: bool) -> Answer:
     ("Choices, one per line", "She bakes bread.\nShe shoes horses.", 4),
     required=2,
 )
-def choose(pipe: Any, texts: list[str], flag: bool) -> Answer:
+def choose(pipe: Any, texts: list[str]) -> Answer:
     """Weigh the choices against each other."""
     choices = [line.strip() for line in texts[1].splitlines() if line.strip()]
     if not 2 <= len(choices) <= 100:
@@ -160,7 +158,7 @@ def choose(pipe: Any, texts: list[str], flag: bool) -> Answer:
     ("Passage of the answer", "Hugo is the smith. The baker Mira grows white roses.", 4),
     columns=("Text", "Score"),
 )
-def generate(pipe: Any, texts: list[str], flag: bool) -> Answer:
+def generate(pipe: Any, texts: list[str]) -> Answer:
     """Generate texts."""
     inputs = encode(pipe, *filter(None, texts))
     inputs.pop("token_type_ids", None)
@@ -182,13 +180,11 @@ def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
         with gr.Column():
             texts = [gr.Textbox(text, label=label, lines=lines, max_lines=20) for label, text, lines in asked.fields]
             texts[0].value = example or texts[0].value
-            flag = gr.Checkbox(label=asked.flag, visible=bool(asked.flag))
             button = gr.Button("Run", variant="primary")
         with gr.Column():
             result = gr.Textbox(label="Result", interactive=False) if asked.columns else gr.Label(label="Result")
-            names = [*asked.columns] or ["Class"]
-            widths = [f"{100 // len(names)}%"] * len(names)
-            table = gr.Dataframe(headers=names, column_widths=widths, wrap=True, visible=False)
+            widths = [f"{100 // len(asked.columns)}%" for _ in asked.columns]  # all are seen on a phone
+            table = gr.Dataframe(headers=[*asked.columns] or None, column_widths=widths, wrap=True, visible=False)
             marked = gr.HighlightedText(label="Text", combine_adjacent=True, visible=False)
     answers, shown = gr.State(), gr.State()
 
@@ -196,12 +192,12 @@ def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
         parts, found = ([*every[row:], *every[-1:], None][0] for every in (answer.marked, answer.found))
         return [gr.HighlightedText(parts, visible=bool(parts)), (given, found or {})]
 
-    def run(*inputs: Any) -> list[Any]:
-        given = [(text or "").strip() for text in inputs[:-1]]
+    def run(*texts: str) -> list[Any]:
+        given = [(text or "").strip() for text in texts]
         try:
             if not all(given[: asked.required]):
                 raise ValueError(f"The field {asked.fields[given.index('')][0]!r} is empty: write a text.")
-            answer = asked.answer(pipe, given, inputs[-1])
+            answer = asked.answer(pipe, given)
         except Exception as error:  # whatever it is, the page says it and goes on
             raise gr.Error(html.escape(str(error)), duration=None) from error
         title = "Select a row to highlight it" if len(answer.marked) > 1 else "All results"
@@ -211,7 +207,7 @@ def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
     def select(last: Any, event: gr.SelectData) -> list[Any]:
         return show(last[0], last[1], event.index[0])
 
-    button.click(run, [*texts, flag], [answers, result, table, marked, shown], api_name="ask")
+    button.click(run, texts, [answers, result, table, marked, shown], api_name="ask")
     table.select(select, [answers], [marked, shown], api_name=False)
     return shown
 

@@ -30,9 +30,6 @@ APP, README, REQUIREMENTS = "app.py", "README.md", "requirements.txt"
 MARK = "# Written by `hf-localattn push --space`"
 SETTINGS = "SPACE: dict[str, Any] = {}"
 
-OWN_PIPELINES = ("question-answering", "negation")
-"""Pipelines that come with a checkpoint, because transformers has none."""
-
 README_TEXT = """
 # {title}
 
@@ -100,7 +97,8 @@ def space_files(
     with loading("model", str(folder)):
         config = AutoConfig.from_pretrained(folder)
     task = page_task(str(folder), config)
-    if task in OWN_PIPELINES and task not in (read_config(folder).get("custom_pipelines") or {}):
+    comes_along = task in ("question-answering", "negation")  # transformers has no such pipeline
+    if comes_along and task not in (read_config(folder).get("custom_pipelines") or {}):
         raise ValueError(
             f"{folder} does not contain its pipeline {task!r}, which a Space needs: load the model with this version"
             " of hf_localattn, and save it again with save_pretrained."
@@ -108,7 +106,16 @@ def space_files(
     family = family_of(config)
     packages = [f"{name}=={version(name).partition('+')[0]}" for name in ("torch", "transformers")]
     if family is not None and family.needs_parse(config):
-        packages += _parser_packages(str(read_json(folder / "tokenizer_config.json").get("parser")))
+        parser = str(read_json(folder / "tokenizer_config.json").get("parser"))
+        try:
+            number = version(parser)
+        except (PackageNotFoundError, ValueError):
+            raise ValueError(
+                f"The tokenizer names the parser {parser!r}, which is not an installed spaCy pipeline. A Space can"
+                " install only a pipeline of spaCy, such as en_core_web_sm: save the checkpoint with one."
+            ) from None
+        wheel = f"{PARSERS}/{parser}-{number}/{parser}-{number}-py3-none-any.whl"
+        packages += [f"spacy=={version('spacy')}", f"{parser} @ {wheel}"]
     title = repo_id.rpartition("/")[2]
     data = SpaceCardData(
         title=title,
@@ -134,16 +141,3 @@ def program(task: str, **settings: object) -> str:
         if name != task:
             text = text.replace(inspect.getsource(other.answer) + "\n\n", "")
     return f"{MARK}\n{text}"
-
-
-def _parser_packages(parser: str) -> list[str]:
-    """Return requirements for spaCy and an installed pipeline of spaCy."""
-    try:
-        number = version(parser)
-    except (PackageNotFoundError, ValueError):
-        raise ValueError(
-            f"The tokenizer of the checkpoint names the parser {parser!r}, which is not an installed spaCy pipeline. A"
-            " Space can install only a pipeline of spaCy, such as en_core_web_sm: save the checkpoint with one."
-        ) from None
-    spacy = f"spacy=={version('spacy')}"
-    return [spacy, f"{parser} @ {PARSERS}/{parser}-{number}/{parser}-{number}-py3-none-any.whl"]

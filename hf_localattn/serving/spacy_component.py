@@ -25,7 +25,6 @@ class NegationComponent:
         name: name of the component in its pipeline.
         revision: branch, tag or commit on the Hub.
         device: device of the model, such as "cpu" or "cuda:0".
-        batch_size: sentences per forward pass.
         ent_attribute: extension of entities, such as "is_negated" for programs written for medspaCy.
     """
 
@@ -36,10 +35,9 @@ class NegationComponent:
         name: str = "hf_localattn_negation",
         revision: str | None = None,
         device: str = "cpu",
-        batch_size: int = 32,
         ent_attribute: str = "negex",
     ):
-        self.name, self.batch_size, self.ent_attribute = name, batch_size, ent_attribute
+        self.name, self.ent_attribute = name, ent_attribute
         loaded = AutoModelForTokenClassification.from_pretrained(model, revision=revision).to(device).eval()
         self.finder = NegationFinder(loaded, AutoTokenizer.from_pretrained(model, revision=revision))
         set_extensions(ent_attribute)
@@ -51,43 +49,32 @@ class NegationComponent:
     def pipe(self, stream: Iterable[Doc], batch_size: int = 128) -> Iterator[Doc]:
         """Annotate documents; the sentences of `batch_size` documents are batched together."""
         for docs in minibatch(stream, batch_size):
-            parts = [(doc, start, end) for doc in docs for start, end in self._parts(doc)]
-            parts.sort(key=lambda part: part[2] - part[1])  # little padding
-            found: dict[int, list[dict[str, Any]]] = {id(doc): [] for doc in docs}
-            for start in range(0, len(parts), self.batch_size):
-                batch = parts[start : start + self.batch_size]
-                with torch.inference_mode():
-                    findings = self.finder.find([[token.text for token in doc[i:j]] for doc, i, j in batch])
-                for (doc, i, _), own in zip(batch, findings, strict=True):
-                    found[id(doc)] += [describe(finding, i) for finding in own]
-            for doc in docs:
-                self._annotate(doc, sorted(found[id(doc)], key=lambda one: one["cue"]))
+            parts = [self._parts(doc) for doc in docs]
+            with torch.inference_mode():
+                findings = iter(self.finder.find([[token.text for token in part] for own in parts for part in own]))
+            for doc, own in zip(docs, parts, strict=True):
+                self._annotate(doc, [describe(one, part.start) for part in own for one in next(findings)])
                 yield doc
 
-    def _parts(self, doc: Doc) -> Iterator[tuple[int, int]]:
-        """Yield the first and last token (exclusive) of each sentence, in parts that the model can take."""
-        if doc.has_annotation("SENT_START"):
-            sentences = [(sentence.start, sentence.end) for sentence in doc.sents]
-        else:
-            sentences, last = [], 0
+    def _parts(self, doc: Doc) -> list[Span]:
+        """Return the sentences of a document, in parts that the model can take."""
+        sentences = list(doc.sents) if doc.has_annotation("SENT_START") else []
+        if not sentences:
+            last = 0
             for offsets in split_sentences(doc.text):
                 span = doc.char_span(*offsets, alignment_mode="expand")
                 if last < span.end:  # a sentence may end inside a token
-                    sentences.append((max(span.start, last), span.end))
+                    sentences.append(doc[max(span.start, last) : span.end])
                     last = span.end
-        for start, end in sentences:
-            for part in self.finder.pieces([token.text for token in doc[start:end]]):
-                if part:
-                    yield start + part.start, start + part.stop
+        pieces = [(one, piece) for one in sentences for piece in self.finder.pieces([token.text for token in one])]
+        return [one[piece.start : piece.stop] for one, piece in pieces if piece]
 
     def _annotate(self, doc: Doc, negations: list[dict[str, Any]]) -> None:
         doc._.negations = negations
-        for token in doc:  # an earlier run may have marked others
-            for extension in SCOPES.values():
-                token._.set(extension, False)
-        for one in negations:
-            for place in one["scope"]:
-                doc[place]._.set(SCOPES[one["kind"]], True)
+        for kind, extension in SCOPES.items():
+            scopes = {place for one in negations if one["kind"] == kind for place in one["scope"]}
+            for token in doc:  # an earlier run may have marked others
+                token._.set(extension, token.i in scopes)
         for entity in doc.ents:
             entity._.set(self.ent_attribute, entity._.negated)
 

@@ -1,8 +1,6 @@
 """Hostile checkpoints: for each its name, the files that make it hostile, and how loading it must end."""
 
 import json
-import os
-import pickle
 import shutil
 
 OUTSIDE = "{outside}"
@@ -11,14 +9,7 @@ OUTSIDE = "{outside}"
 CODE = "raise SystemExit('the code of a checkpoint was run')\n"
 
 
-class Attack:
-    """A pickle of this runs code when it is read."""
-
-    def __reduce__(self):
-        return os.system, ("echo the pickle of a checkpoint was run >&2",)
-
-
-PICKLE = pickle.dumps(Attack())
+PICKLE = b"cos\nsystem\n(S'echo the pickle of a checkpoint was run >&2'\ntR."
 
 
 def write(folder, outside, files):
@@ -101,11 +92,7 @@ CASES = {
         ("kernel", {"attn_implementation": "owner/kernel"}, "`attn_implementation` is 'owner/kernel'"),
         ("kernel-by-part", {"_attn_implementation": {"backbone_config": "a/b"}}, "is {'backbone_config': 'a/b'}"),
         ("kernels", {"use_kernels": True}, "`use_kernels` is True"),
-        (
-            "quantized",
-            {"backbone_config": {"quantization_config": {"quant_method": "gptq"}}},
-            "quantization_config` is",
-        ),
+        ("quantized", {"backbone_config": {"quantization_config": {"quant_method": "x"}}}, "quantization_config` is"),
         ("attribute", {"sub_configs": {"a": "builtins.dict"}}, "`sub_configs` is not a field"),
     ),
     "bart: generator": {

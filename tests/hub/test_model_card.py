@@ -128,6 +128,9 @@ def test_what_people_add_stays_when_a_card_is_renewed(checkpoint, tmp_path, caps
     assert renewed.content.endswith(f"{BOUNDARY}\n\n## Mine\n\nAsk me.\n")
     write_card(checkpoint, repo_id="somebody/judge")
     assert path.read_text() == again
+    path.write_text("# Mine\n")
+    assert main(["card", str(checkpoint), "--overwrite"]) == 0
+    assert BOUNDARY in path.read_text()
     # What a model without a head is for is said by people.
     tiny_model("cool", "headless").config.save_pretrained(tmp_path)
     headless = write_card(tmp_path)
@@ -135,20 +138,11 @@ def test_what_people_add_stays_when_a_card_is_renewed(checkpoint, tmp_path, caps
     assert ModelCard.load(write_card(tmp_path)).data.pipeline_tag == "feature-extraction"
 
 
-def test_a_card_of_others_is_not_overwritten_unless_told_to(checkpoint, capsys):
-    (checkpoint / "README.md").write_text("# Mine\n")
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["card", str(checkpoint)])
-    assert "--overwrite" in capsys.readouterr().err
-    assert (checkpoint / "README.md").read_text() == "# Mine\n"
-    assert main(["card", str(checkpoint), "--overwrite"]) == 0
-    assert BOUNDARY in (checkpoint / "README.md").read_text()
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("config.json", "{}", "model_type"),
+        ("README.md", "# Mine\n", "pass --overwrite"),
         ("README.md", f"---\nlicense: [mit\n---\n{BOUNDARY}\n", "metadata of .*README.md"),
         ("training_record.json", '{"task": "x", "seed": "1"}', "not a record.*seed"),
     ],
@@ -158,6 +152,7 @@ def test_what_no_card_can_be_made_from(checkpoint, name, text, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
         write_card(checkpoint)
     assert (checkpoint / "README.md").exists() == (name == "README.md")
+    assert (checkpoint / name).read_text() == text
 
 
 def test_a_record_comes_back_as_it_was_and_unknown_entries_are_ignored(tmp_path):

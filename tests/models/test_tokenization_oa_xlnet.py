@@ -184,8 +184,9 @@ def test_which_text_of_a_pair_is_the_query(kind, setting, truncation, segment):
         texts = ["Who did not see it?", long] if truncation == "only_second" else [long, "Who did not see it?"]
         windows = tokenizer(*([text] for text in texts), truncation=truncation, **WINDOWS)
         assert len(windows["input_ids"]) > 1
-        for row, mask in enumerate(windows["query_mask"]):
-            assert mask == segment_mask(windows, segment, row)
+        assert windows["query_mask"] == [
+            segment_mask(windows, segment, row) for row in range(len(windows["input_ids"]))
+        ]
 
 
 @every_kind
@@ -196,17 +197,3 @@ def test_markers_decide_unless_a_text_is_named_as_the_query(kind):
     encoded = named(KNOW, "Why?")
     assert encoded["query_mask"] == segment_mask(encoded, 1)
     assert marked(named(KNOW), KNOW) == ["not"]
-
-
-@every_kind
-@every_mode
-def test_windows_have_their_own_masks(kind, mode):
-    text, tokenizer = f"[CUE] Neither you [CUE] nor I. {'It rains here. ' * 8}{KNOW}", oa(kind, mode)
-    options = {"truncation": True, "max_length": 20, "stride": 3, "return_overflowing_tokens": True}
-    windows = tokenizer(["no", text], **options, return_offsets_mapping=True)
-    whole = tokenizer(text, truncation=False, verbose=False)
-    cues = {offsets for offsets, value in zip(whole.encodings[0].offsets, whole["query_mask"], strict=True) if value}
-    first, *others = windows["query_mask"]
-    assert not any(first)
-    assert others == [[int(pair in cues) for pair in offsets] for offsets in windows["offset_mapping"][1:]]
-    assert {pair for offsets in windows["offset_mapping"][1:] for pair in offsets if pair in cues} == cues

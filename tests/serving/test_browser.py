@@ -8,7 +8,7 @@ import pytest
 
 from hf_localattn.serving.demo import build_page
 from hf_localattn.serving.page import TASKS, launch
-from tests.serving.models import Cues, pipe
+from tests.serving.conftest import Cues, pipe
 
 gradio = pytest.importorskip("gradio", reason="the extra `demo` is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")

@@ -3,14 +3,12 @@
 import json
 import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer, pipeline
 
-import hf_localattn.serving
 from hf_localattn import CoolConfig, OnnxModel
 from hf_localattn.cli import run
 from hf_localattn.exported import GRAPH, SETTINGS
@@ -30,9 +28,8 @@ pytest.importorskip("onnxscript")
 
 SLOW = pytest.mark.slow(reason="an export takes ten seconds and more")
 # torch 2.13 copies what it deprecates itself.
-COPIED = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
+pytestmark = COPIED = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
 
-TEMPLATE = Path(hf_localattn.serving.__file__).parent / "templates" / "infer.py"
 QUESTION, PASSAGE = "Who is the baker?", "Hugo is the smith. The baker Mira grows white roses."
 TEXTS = {
     "question-answering": (QUESTION, PASSAGE),
@@ -40,6 +37,10 @@ TEXTS = {
     "fill-mask": ("Mira is [MASK] the [MASK].",),
 }
 SENTENCES = ["Mira is [CUE] not the baker.", "Hugo!", "The baker Mira grows white roses in [CUE] no garden of hers."]
+LABELS = {
+    "text-classification": ["no", "yes", "maybe"],
+    "token-classification": [*SCOPE_LABELS, *CUE_LABELS[:3]],
+}
 CALLS = {
     "question-answering": (
         {"question": [QUESTION, "Who grows roses?"], "context": [PASSAGE, " ".join([PASSAGE] * 9)]},
@@ -66,7 +67,7 @@ def checkpoint_of(family, task, folder, **settings):
     base = init_checkpoint(family, "tiny", folder / "base", **fields)
     head = FAMILIES[family].heads.get(task, FAMILIES[family].model)
     torch.manual_seed(0)
-    settings = settings or {"num_labels": 3 if task.endswith("classification") else 2}
+    settings = settings or {"id2label": dict(enumerate(LABELS.get(task, ["no", "yes"])))}
     head.from_pretrained(base, **settings).save_pretrained(folder / "head")
     load_tokenizer(str(base)).save_pretrained(folder / "head")
     return folder / "head"
@@ -92,7 +93,6 @@ def in_pipeline(task, folder):
 
 
 @SLOW
-@COPIED
 @pytest.mark.parametrize(("family", "task"), CASES)
 def test_an_exported_folder_answers_like_its_model(family, task, tmp_path, capsys):
     checkpoint, out = checkpoint_of(family, task, tmp_path), tmp_path / "out"
@@ -100,72 +100,59 @@ def test_an_exported_folder_answers_like_its_model(family, task, tmp_path, capsy
     assert f"python {out}/infer.py {export.ARGUMENTS.get(task, 'TEXT')}\n" in capsys.readouterr().out
     written = {path.name for path in out.iterdir() if path.suffix != ".py"}
     assert written == {"config.json", "export.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"}
+    for name in (task, "negation") if (family, task) == ("oa-xlnet", "token-classification") else (task,):
+        if name in CALLS:
+            found, expected = (in_pipeline(name, folder) for folder in (out, checkpoint))
+            assert any(expected)
+            same(found, expected)
     texts = TEXTS.get(task, ("Mira is [CUE] not the baker.",))
     hidden = ["hf_localattn", *([] if FAMILIES[family].tokenizer else ["transformers", "torch"])]
     done = run_fresh(RUN, out, json.dumps(hidden), *texts)
     assert done.returncode == 0, done.stderr[-2000:]
     assert not done.stderr
     answer = json.loads(done.stdout)
-    if task in CALLS:
-        same(in_pipeline(task, out), in_pipeline(task, checkpoint))
 
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     model = AUTO_CLASSES.get(task, FAMILIES[family].model).from_pretrained(checkpoint)
-    if task == "multiple-choice":
-        encoded = tokenizer([texts[0]] * 2, list(texts[1:]), padding=True, return_tensors="pt")
-        encoded = {name: value[None] for name, value in encoded.items()}
-    else:
-        encoded = tokenizer(*([text] for text in texts), return_tensors="pt")
+    columns = [[texts[0]] * 2, texts[1:]] if task == "multiple-choice" else [[text] for text in texts]
+    encoded = tokenizer(*columns, padding=True, return_tensors="pt")
+    inputs = {name: value[None] for name, value in encoded.items()} if task == "multiple-choice" else encoded
     with torch.no_grad():
-        output = model(**encoded)
-    if task in ("text-classification", "multiple-choice"):
-        assert list(answer.values()) == pytest.approx(output.logits[0].softmax(-1).tolist(), abs=1e-4)
-    elif task == "token-classification":
-        labels = [model.config.id2label[label] for label in output.logits[0].argmax(-1).tolist()]
-        assert answer == [list(pair) for pair in zip(encoded.tokens(), labels, strict=True)]
-    elif task == "question-answering":
+        output = model(**inputs)
+    if task == "question-answering":
         assert texts[1][answer["start"] : answer["end"]] == answer["answer"]
         assert 0 < answer["score"] <= 1
+    elif task in ("text-classification", "multiple-choice"):
+        assert list(answer.values()) == pytest.approx(output.logits[0].softmax(-1).tolist(), abs=1e-4)
     elif task == "fill-mask":
         masks = encoded["input_ids"][0] == tokenizer.mask_token_id
-        scores, best = output.logits[0, masks].softmax(-1).topk(5)
-        expected = zip(map(tokenizer.convert_ids_to_tokens, best), scores.tolist(), strict=True)
-        same(answer, [[list(pair) for pair in zip(*one, strict=True)] for one in expected])
-    else:
+        for one, filled in zip(output.logits[0, masks].softmax(-1), answer, strict=True):
+            scores, best = one.topk(5)
+            same(filled, [*zip(tokenizer.convert_ids_to_tokens(best), scores.tolist(), strict=True)])
+    elif task == "headless":
         assert answer == pytest.approx(output.last_hidden_state[0].mean(0).tolist(), abs=1e-3)
+    else:
+        labels = [model.config.id2label[label] for label in output.logits[0].argmax(-1).tolist()]
+        assert answer == [list(pair) for pair in zip(encoded.tokens(), labels, strict=True)]
 
 
 @SLOW
-@COPIED
-def test_cues_and_scopes_are_those_of_the_model(tmp_path):
-    labels = dict(enumerate([*SCOPE_LABELS, *CUE_LABELS[:3]]))
-    checkpoint = checkpoint_of("oa-xlnet", "token-classification", tmp_path, id2label=labels)
-    folder = export.export_checkpoint(checkpoint, tmp_path / "out")
-    expected = in_pipeline("negation", checkpoint)
-    assert any(expected)
-    same(in_pipeline("negation", folder), expected)
-
-
-@SLOW
-@COPIED
 def test_eight_bit_weights_are_smaller_and_give_similar_answers(tmp_path, caplog):
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path)
     sizes, logits = {}, {}
     for quantize in (None, *export.QUANTIZATIONS):
         out = export.export_checkpoint(checkpoint, tmp_path / str(quantize), quantize=quantize)
-        sizes[quantize] = (out / "model.onnx").stat().st_size
-        session = onnxruntime.InferenceSession(str(out / "model.onnx"))
-        inputs = {one.name: np.ones((1, 9), np.int64) for one in session.get_inputs()}
-        logits[quantize] = session.run(["logits"], inputs)[0]
-        assert logits[quantize] == pytest.approx(logits[None], abs=0.1)
-        assert quantize is None or sizes[quantize] < 0.7 * sizes[None]
-        assert quantize is None or f"`{quantize}` changes " in caplog.text
-    errors = {quantize: np.abs(logits[quantize] - logits[None]).max() for quantize in export.QUANTIZATIONS}
+        sizes[quantize] = (out / GRAPH).stat().st_size
+        graph = OnnxModel.from_pretrained(out)
+        logits[quantize] = graph(**{name: torch.ones(1, 9, dtype=torch.long) for name in graph.input_names}).logits
+        assert logits[quantize].tolist() == [pytest.approx(logits[None][0].tolist(), abs=0.1)]
+    assert max(sizes[quantize] for quantize in export.QUANTIZATIONS) < 0.7 * sizes[None]
+    assert all(f"After `{quantize}`, outputs differ" in caplog.text for quantize in export.QUANTIZATIONS)
+    errors = {quantize: (logits[quantize] - logits[None]).abs().max() for quantize in export.QUANTIZATIONS}
     assert 0 < errors["int8-weights"] < errors["int8"]
 
 
 @SLOW
-@COPIED
 def test_a_graph_that_differs_is_not_written(tmp_path):
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path)
     model = AUTO_CLASSES["text-classification"].from_pretrained(checkpoint)
@@ -174,26 +161,6 @@ def test_a_graph_that_differs_is_not_written(tmp_path):
     with pytest.raises(ValueError, match="differ"):
         export.export_checkpoint(checkpoint, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("task", "problem", "outputs", "found"),
-    [
-        ("question-answering", None, {"start_logits": [[0, 2, 1]], "end_logits": [[0, 1, 2]]}, [1, 2]),
-        ("token-classification", None, {"logits": [[[0, 1], [2, 0]]]}, [1, 0]),
-        ("text-classification", "multi_label_classification", {"logits": [[-1, 1]]}, [False, True]),
-        ("multiple-choice", None, {"logits": [[2, 1]]}, [0]),
-        ("text-classification", None, {"logits": [[2]]}, []),
-        (None, None, {"last_hidden_state": [[[1, 2]]]}, []),
-    ],
-)
-def test_decisions_are_of_the_task(task, problem, outputs, found):
-    given = []
-    graph = SimpleNamespace(config=SimpleNamespace(problem_type=problem))
-    graph.run = lambda inputs: given.append(inputs) or {name: torch.tensor(value) for name, value in outputs.items()}
-    assert export.decisions(graph, task, load_tokenizer(str(tiny_backbone()))) == found * len(given)
-    shape = given[0]["input_ids"].shape
-    assert shape[:-1] == ((1, 2) if task == "multiple-choice" else (1,))
 
 
 REFUSED = {
@@ -225,7 +192,7 @@ def test_what_cannot_be_exported_is_named(words, error, folder, monkeypatch):
 
 
 def test_answers_of_the_program():
-    made = runpy.run_path(str(TEMPLATE))["Model"]
+    made = runpy.run_path(str(Path(export.__file__).parent / "templates" / "infer.py"))["Model"]
     model, logits = made.__new__(made), np.array([0.0, 2.0])
     for problem, labels, expected in (
         (None, ["no", "yes"], {"no": 0.1192, "yes": 0.8808}),

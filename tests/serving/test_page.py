@@ -10,16 +10,11 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from hf_localattn.cli import main, model_commands
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from hf_localattn.serving import demo
-from hf_localattn.serving.attention import attended_texts, attention_html, attention_kinds
+from hf_localattn.serving.demo import attended_texts, attention_html, attention_kinds, page_task, run
 from hf_localattn.serving.page import TASKS, load_pipe
-from tests.serving.models import Cues, loaded, pipe
+from tests.serving.conftest import NEGATED, Cues, loaded, pipe
 
-PASSAGE = "Hugo is the smith. The baker Mira grows white roses."
-
-
-def answer(task, asked, *texts, flag=False):
-    return TASKS[task].answer(asked, list(texts) or [example for _, example, _ in TASKS[task].fields], flag)
+WHO, PASSAGE = (example for _, example, _ in TASKS["question-answering"].fields)
 
 
 def marked(characters):
@@ -32,7 +27,7 @@ def marked(characters):
 def test_every_head_of_every_family_answers_and_shows_attention(name, task):
     asked, family = pipe(name, task), FAMILIES[name]
     texts = [family.example] if task == "token-classification" else [text for _, text, _ in TASKS[task].fields]
-    shown = answer(task, asked, *texts)
+    shown = TASKS[task].answer(asked, texts)
     assert shown.result
     assert bool(shown.rows) == bool(TASKS[task].columns)
     assert all(len(row) == len(TASKS[task].columns) for row in shown.rows)
@@ -43,67 +38,64 @@ def test_every_head_of_every_family_answers_and_shows_attention(name, task):
 
 
 def test_answers_are_marked_and_attention_is_that_around_them():
-    found = [
-        {"answer": "Mira", "score": 0.91, "start": 29, "end": 33},
-        {"answer": "", "score": 0.05, "start": 0, "end": 0},
-    ]
-    calls = []
-    shown = answer("question-answering", lambda **inputs: calls.append(inputs) or found, "Who?", PASSAGE, flag=True)
-    assert calls == [{"question": "Who?", "context": PASSAGE, "top_k": 5, "handle_impossible_answer": True}]
-    assert (shown.result, [marked(one) for one in shown.marked]) == ("Mira", [[("Mira", "answer")], []])
-    assert shown.rows == [["Mira", "0.9100", "29 to 33"], ["(no answer)", "0.0500", "0 to 0"]]
-    assert attended_texts(["Who?", PASSAGE], shown.found[0]) == ("Who?", PASSAGE)
-    assert answer("question-answering", lambda **_: [], "Who?", PASSAGE).result == "The passage has no answer."
-    long = "word " * 500 + "Mira" + " word" * 500
-    _, part = attended_texts(["Who?", long], {"answer": "Mira", "start": 2500, "end": 2504})
-    assert part.startswith("word")
-    assert "Mira" in part
-    assert len(part) < 410
+    calls, answer = [], TASKS["question-answering"].answer
+    found = [{"answer": text, "score": 0.91, "start": at, "end": at + 4} for text, at in (("Mira", 29), ("The ", 19))]
+    shown = answer(lambda **inputs: calls.append(inputs) or found, [WHO, PASSAGE])
+    assert calls == [{"question": WHO, "context": PASSAGE, "top_k": 5}]
+    assert (shown.result, shown.rows[0]) == ("Mira", ["Mira", "0.9100", "29 to 33"])
+    assert [marked(one) for one in shown.marked] == [[("Mira", "answer")], [("The ", "answer")]]
+    assert attended_texts([WHO, PASSAGE], shown.found[0]) == (WHO, PASSAGE)
+    assert answer(lambda **_: [], [WHO, PASSAGE]).result == "The passage has no answer."
+    long = "word " * 100 + "Mira" + " word" * 100
+    assert attended_texts([WHO, long], {"answer": "Mira", "start": 500, "end": 504}) == (WHO, long[300:704])
 
 
 def test_cues_and_scopes_are_marked_cue_by_cue():
-    shown = answer("negation", Cues())
+    shown = TASKS["negation"].answer(Cues(), [NEGATED])
     assert [marked(one) for one in shown.marked] == [
         [("He ", "scope"), ("neither", "cue"), (" spoke", "scope"), ("nor", "cue"), ("moved", "scope")],
         [("That is", "scope"), ("im", "cue"), ("possible", "scope")],
     ]
     assert shown.result == "2 cues"
     assert shown.rows[1] == ["im", "That is … possible", "negation, affix", "0.8800, 0.5000"]
-    attended = [attended_texts([f"{Cues.FIRST} {Cues.SECOND}"], found) for found in shown.found]
+    attended = [attended_texts([NEGATED], found) for found in shown.found]
     assert attended == [("He [CUE] neither spoke [CUE] nor moved.",), ("That is [CUE] impossible.",)]
-    assert answer("negation", Cues(), "He spoke.").result == "The model found no cue."
+    assert TASKS["negation"].answer(Cues(), ["He spoke."]).result == "The model found no cue."
 
 
 def test_classes_have_probabilities_and_tokens_their_weights():
-    asked, texts = pipe("sam-roberta", "text-classification"), ["Mira grows\nroses.", "A second text."]
-    shown = answer("text-classification", asked, *texts)
+    asked, answer, texts = (
+        pipe("sam-roberta", "text-classification"),
+        TASKS["text-classification"].answer,
+        ["A\nb.", "C"],
+    )
+    shown = answer(asked, texts)
     assert sum(shown.result.values()) == pytest.approx(1.0)
     encoded = asked.tokenizer(*texts, return_tensors="pt")
     with torch.no_grad():
         found = asked.model.base_model(**encoded, output_attentions=True).token_attention[0]
     expected = found[[one is not None for one in encoded.encodings[0].sequence_ids]]
     (characters,) = shown.marked
-    weights = torch.tensor([weight for _, weight in marked(characters)])
-    torch.testing.assert_close(weights, expected / expected.max())
+    torch.testing.assert_close(torch.tensor([weight for _, weight in marked(characters)]), expected / expected.max())
     assert "".join(one for one, _ in characters) == "\n".join(texts)
-    assert not answer("text-classification", pipe("cool", "text-classification"), "A text.", "").marked
-    number = pipe("sam-roberta", "text-classification", num_labels=1)
-    float(answer("text-classification", number, "A text.", "").result)
+    assert not answer(pipe("cool", "text-classification"), ["A text.", ""]).marked
+    float(answer(pipe("sam-roberta", "text-classification", num_labels=1), ["A text.", ""]).result)
 
 
 def test_labeled_parts_are_the_rows():
-    shown = answer("token-classification", pipe("sla-bert", "token-classification"), PASSAGE)
+    shown = TASKS["token-classification"].answer(pipe("sla-bert", "token-classification"), [PASSAGE])
     (characters,) = shown.marked
     assert {row[1] for row in shown.rows} == {label for _, label in marked(characters)} <= {"PER", "LOC"}
+    assert shown.result == f"{len(shown.rows)} labeled parts"
     assert "".join(one for one, _ in characters) == PASSAGE
 
 
 def test_choices_do_not_depend_on_each_other():
-    asked = pipe("cool", "multiple-choice")
-    shown = answer("multiple-choice", asked, "Mira bakes.", "She shoes horses.\n\n She bakes, and is tired. \nNo.")
+    asked, answer = pipe("cool", "multiple-choice"), TASKS["multiple-choice"].answer
+    shown = answer(asked, ["Mira bakes.", "She shoes horses.\n\n She bakes, and is tired. \nNo."])
     assert list(shown.result) == ["1. She shoes horses.", "2. She bakes, and is tired.", "3. No."]
-    pair = answer("multiple-choice", asked, "Mira bakes.", "She shoes horses.\nNo.").result
     first, _, third = shown.result.values()
+    pair = answer(asked, ["Mira bakes.", "She shoes horses.\nNo."]).result
     assert pair["1. She shoes horses."] == pytest.approx(first / (first + third), rel=1e-4)
     best = max(shown.result, key=shown.result.get).partition(" ")[2]
     assert attended_texts(["Mira bakes.", ""], shown.found[0]) == ("Mira bakes.", best)
@@ -125,23 +117,20 @@ def test_choices_do_not_depend_on_each_other():
 )
 def test_unsuitable_texts_are_refused(task, texts, reason):
     with pytest.raises(ValueError, match=reason):
-        answer(task, pipe("cool", task), *texts)
+        TASKS[task].answer(pipe("cool", task), texts)
 
 
 def test_attention_follows_the_family_and_maps_have_a_limit():
+    model = AutoModelForSequenceClassification.from_pretrained(tiny_backbone(), attn_implementation="eager")
+    stock = load_pipe("text-classification", model, tokenizer=AutoTokenizer.from_pretrained(tiny_backbone()))
+    assert len(TASKS["text-classification"].answer(stock, ["A text.", ""]).result) == 2
+    assert attention_kinds(model.config) == ["self-attention"]
     kinds = {name: attention_kinds(loaded(name, "text-classification")[0].config) for name in FAMILIES}
     assert kinds["cool"] == ["local attention", "self-attention"]
     assert kinds["sla-bert"] == ["self-attention", "local attention"]
     assert kinds["sam-roberta"] == ["self-attention"]
     with pytest.raises(ValueError, match="at most 128"):
-        attention_html(*loaded("sla-bert", "text-classification"), ("the " * 129,), "self-attention")
-
-
-def test_a_stock_model_has_a_page_too():
-    model = AutoModelForSequenceClassification.from_pretrained(tiny_backbone(), attn_implementation="eager")
-    asked = load_pipe("text-classification", model, tokenizer=AutoTokenizer.from_pretrained(tiny_backbone()))
-    assert len(answer("text-classification", asked, "A text.", "").result) == 2
-    assert attention_kinds(model.config) == ["self-attention"]
+        attention_html(model, stock.tokenizer, ("the " * 129,), "self-attention")
 
 
 def test_what_no_page_can_be_opened_for(tmp_path, capsys, monkeypatch):
@@ -153,7 +142,7 @@ def test_what_no_page_can_be_opened_for(tmp_path, capsys, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"127.0.0.1:{port}: Address already in use"):
-            demo.run(str(tmp_path), port=port)
+            run(str(tmp_path), port=port)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +158,7 @@ def test_what_no_page_can_be_opened_for(tmp_path, capsys, monkeypatch):
 def test_head_and_labels_make_a_page(head, labels, task):
     config = AutoConfig.from_pretrained(tiny_backbone(), architectures=[head], id2label=dict(enumerate(labels)))
     if task is not None:
-        assert demo.page_task("x", config) == task
+        assert page_task("x", config) == task
     else:
         with pytest.raises(ValueError, match=head):
-            demo.page_task("x", config)
+            page_task("x", config)
