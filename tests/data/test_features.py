@@ -7,10 +7,10 @@ import pytest
 from transformers import AutoTokenizer, RobertaTokenizer
 
 from hf_localattn import OaXLNetTokenizer
-from hf_localattn.data import choices, generation, scopes, texts, words
+from hf_localattn.data import Source, choices, generation, scopes, texts, words
 from hf_localattn.models.negation_finder import NO_WORD
 from tests.data.notation import columns
-from tests.qa_helpers import byte_pieces, question, word_pieces, write_jsonl
+from tests.qa_helpers import byte_pieces, question, word_pieces
 
 CLASSES, SETS = (texts.Labels(kind, ("c", "b", "a")) for kind in (texts.SINGLE_LABEL, texts.MULTI_LABEL))
 SCORES, MIXED = texts.Labels(texts.REGRESSION), ("-2", "9", "10", "x")
@@ -21,13 +21,9 @@ def decoded(rows):
     return list(map(TOKENIZER.decode, rows))
 
 
-@pytest.fixture
-def load(tmp_path):
-    def rows_of(*labels, **options):
-        rows = [{"text": f"cat {number}", "label": label} for number, label in enumerate(labels)]
-        return texts.load_texts(write_jsonl(tmp_path / "data.jsonl", rows), **options)
-
-    return rows_of
+def load(*labels, **options):
+    rows = [(f"line {number}", {"text": "cat", "label": label}) for number, label in enumerate(labels, 1)]
+    return texts.load_texts(Source("data.jsonl", rows), **options)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +40,7 @@ def load(tmp_path):
         ([None], None, False),
     ],
 )
-def test_labels_tell_what_is_predicted(load, labels, expected, warns, caplog):
+def test_labels_tell_what_is_predicted(labels, expected, warns, caplog):
     assert texts.labels_of(load(*labels, require_labels=False)) == expected
     assert ("--do_regression false" in caplog.text) is warns
     assert [own.num_labels for own in (CLASSES, SETS, SCORES)] == [3, 3, 1]
@@ -64,7 +60,7 @@ def test_labels_tell_what_is_predicted(load, labels, expected, warns, caplog):
         (["a"], SETS, "line 1: .* is not any number of"),
     ],
 )
-def test_targets_have_the_order_of_the_labels(load, rows, labels, expected):
+def test_targets_have_the_order_of_the_labels(rows, labels, expected):
     if isinstance(expected, str):
         with pytest.raises(ValueError, match=rf"data\.jsonl, {expected}"):
             texts.number_labels(load(*rows), labels)

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-SUITE, LONG = 25, int(os.environ.get("FUZZ_EXAMPLES", "10000"))
+LONG = int(os.environ.get("FUZZ_EXAMPLES", "10000"))
 
 settings.register_profile(
     "suite",
@@ -20,12 +20,11 @@ settings.register_profile(
 )
 
 long = pytest.param(LONG, marks=[pytest.mark.slow(reason="10,000 examples take minutes"), pytest.mark.timeout(3600)])
-sizes = pytest.mark.parametrize("examples", [SUITE, long], ids=["suite", "long"])
+sizes = pytest.mark.parametrize("examples", [25, long], ids=["suite", "long"])
 """The number of examples of a property, as the argument `examples` of its test."""
 
 
 def check(holds, strategy, examples):
-    """Call `holds` with as many examples of a strategy."""
     settings(settings.get_profile("suite"), max_examples=examples)(given(strategy)(holds))()
 
 
@@ -51,12 +50,8 @@ scalars = st.one_of(
     *(st.sampled_from(ODD_FLOATS), st.sampled_from([*TEXTS, "9" * 5000]), st.text(max_size=6)),
 )
 
-texts = st.text(max_size=4) | st.sampled_from(TEXTS)
-trees = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=6
-)
-objects = st.sampled_from([(), (3,), b"x", frozenset(), object(), int, 1j, range(3)])
-anything = st.one_of(scalars, st.lists(st.integers(-2, 6), max_size=4), trees, objects)
+objects = st.sampled_from([(), (3,), {"a": {}}, [[None]], b"x", object(), int, 1j, range(3)])
+anything = st.one_of(scalars, st.lists(st.integers(-2, 6), max_size=4), st.lists(scalars, max_size=3), objects)
 """What a caller can give."""
 
 

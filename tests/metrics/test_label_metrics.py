@@ -44,7 +44,7 @@ FOUND = ["B-S I-S B-S I-S O O B-R", "O O", "B-M O B-S I-S", "B-M I-M"]
 TRUE = ["O O O O B-S I-S B-R", "O O", "B-M O B-S O", "B-W I-W"]
 
 
-def test_the_three_levels_of_diagnosis():
+def test_the_three_levels_of_diagnosis_and_the_words_that_are_marked():
     """The example of the shared task's tool, with the scores that the tool prints for it."""
     scores = compute("error_diagnosis", FOUND, TRUE)
     assert prf(scores, "detection_") == [1, 1, 1]
@@ -53,9 +53,6 @@ def test_the_three_levels_of_diagnosis():
     assert prf(compute("entities", FOUND, TRUE), "overall_") == pytest.approx([2 / 6, 2 / 5, 4 / 11])
     scores = compute("error_diagnosis", ["B-S", "O", "O B-R", "O"], ["O", "O", "B-S O", "B-R"])
     assert [*prf(scores, "detection_"), scores["false_positive_rate"]] == [1 / 2, 1 / 2, 1 / 2, 1 / 2]
-
-
-def test_words_that_are_marked():
     pair = [[" ".join(str(int(label != "O")) for label in one.split()) for one in own] for own in (FOUND, TRUE)]
     scores = compute("negation_scope", *pair)  # 5 hits among 10 words and 7 words
     assert [*prf(scores), scores["scope_exact_match"]] == pytest.approx([1 / 2, 5 / 7, 10 / 17, 1 / 2])
@@ -74,13 +71,18 @@ def test_nothing_to_divide_by(name):
         assert set(scores.values()) == {0}
 
 
-def test_refused_labels():
+@pytest.mark.parametrize("side", ["predictions", "references"])
+def test_what_is_refused(side):
     for name in NAMES:
         with pytest.raises(ValueError, match="sentence 2: 1 predicted labels, but 2"):
             compute(name, ["0", "0"], ["0", "0 0"])
-    for side in ("predictions", "references"):
-        with pytest.raises(ValueError, match=f"{side}: 2"):
-            METRICS["negation_scope"].compute(**{"predictions": [[0]], "references": [[0]], side: [[2]]})
+    with pytest.raises(ValueError, match=f"{side}: 2"):
+        METRICS["negation_scope"].compute(**{"predictions": [[0]], "references": [[0]], side: [[2]]})
+    right = {"cue_text": ["no", ""], "scope_text": ["", "one"]}
+    for change in ({"cue_text": ["", ""]}, {"cue_text": ["no"]}, {"scope_text": ["a"]}):
+        sides = {"predictions": [[right]], "references": [[right]], side: [[{**right, **change}]]}
+        with pytest.raises(ValueError, match=f"{side}, sentence 1.*cue.* 2 texts"):
+            load_metric("starsem").compute(**sides, pos=[["A", "B"]])
 
 
 @pytest.mark.parametrize(
@@ -205,12 +207,3 @@ def test_all_cases_together():
 )
 def test_means_over_negations(gold, predicted, expected):
     assert prf(scores_of((LEFT, gold, predicted)), "instance_") == expected
-
-
-@pytest.mark.parametrize("side", ["predictions", "references"])
-def test_what_is_no_negation(side):
-    right = {"cue_text": ["no", ""], "scope_text": ["", "one"]}
-    for change in ({"cue_text": ["", ""]}, {"cue_text": ["no"]}, {"scope_text": ["a"]}):
-        sides = {"predictions": [[right]], "references": [[right]], side: [[{**right, **change}]]}
-        with pytest.raises(ValueError, match=f"{side}, sentence 1.*cue.* 2 texts"):
-            load_metric("starsem").compute(**sides, pos=[["A", "B"]])
