@@ -31,9 +31,8 @@ def test_windows_cover_the_context_and_have_the_answer_where_they_hold_it(tokeni
     start = data.draw(st.integers(0, len(context) - 1).filter(lambda i: context[i] != " "))
     end = data.draw(st.integers(start + 1, min(len(context), start + 12)).filter(lambda i: context[i - 1] != " "))
     rows = batch(question(context=context, answers={"text": [context[start:end]], "answer_start": [start]}))
-    train, windows = (
-        make(rows, tokenizer, 40, 13) for make in (questions.train_features, questions.evaluation_features)
-    )
+    train = questions.train_features(rows, tokenizer, 40, 13)
+    windows = questions.evaluation_features(rows, tokenizer, 40, 13)
     assert train["input_ids"] == windows["input_ids"]
     joined, found = [], 0
     for ids, first, last, offsets, cls in zip(
