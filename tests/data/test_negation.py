@@ -15,18 +15,15 @@ KINDS = {"-": "negation", "?": "speculation"}
 
 
 def bioscope(*sentences, head=DOCTYPE, document="D1"):
-    return (
-        f'<?xml version="1.0" encoding="utf-8"?>\n{head}\n<Annotation><DocumentSet><Document><DocID>{document}</DocID>'
-        "\n<DocumentPart>\n" + "\n".join(sentences) + "\n</DocumentPart></Document></DocumentSet></Annotation>\n"
-    )
+    text = "\n".join(["<DocumentPart>", *sentences, "</DocumentPart>"])
+    document = f"<Document><DocID>{document}</DocID>\n{text}</Document>"
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{head}\n<Annotation>{document}</Annotation>\n'
 
 
 def s(text, number=1):
     """Return a sentence of BioScope: `{1 it [1- not]}` is a scope with its cue, `[1? may]` a cue of speculation."""
-    text = re.sub(r"\{(\d+) ", r'<xcope id="X\1">', text).replace("}", "</xcope>")
-    text = re.sub(r"\[(\d+)([-?]) ", lambda m: f'<cue type="{KINDS[m[2]]}" ref="X{m[1]}">', text).replace(
-        "]", "</cue>"
-    )
+    text = re.sub(r"\{(\d+) ", r'<xcope id="X\1">', text).replace("}", "</xcope>").replace("]", "</cue>")
+    text = re.sub(r"\[(\d+)([-?]) ", lambda m: f'<cue type="{KINDS[m[2]]}" ref="X{m[1]}">', text)
     return f'<sentence id="S{number}">{text}</sentence>'
 
 
@@ -70,9 +67,8 @@ CUT = starsem(1, "dr. _ dr _", "carelessly less care _", "unkind un unkind _", "
 FOUR = [columns("I [NEVER] DID"), columns("I [never] [did]"), row(cue_type="affix"), row(id="1", cue=[0, 1, 1])]
 UNABLE = [columns("[NEITHER] I [UNABLE]", cue_text=["neither", "", "un"], cue_kind="speculation")]
 
-NEITHER, KEPT = (
-    f"negation:multi it may be, but {end} ." for end in ("[neither] OLD [nor] NEW", "[NEITHER] OLD [NOR] NEW")
-)
+NEITHER = "negation:multi it may be, but [neither] OLD [nor] NEW ."
+KEPT = NEITHER.replace("[neither]", "[NEITHER]").replace("[nor]", "[NOR]")
 MAY, OR = "speculation:single it [MAY] BE, BUT NEITHER OLD NOR NEW .", "speculation:single"
 NO_B, NOT_C = "negation:single A [no] B MAY NOT C <& OR É .", "negation:single a no b may [not] C <& or é ."
 MAY_OR = "speculation:multi a no b [may] NOT C <& [or] é ."

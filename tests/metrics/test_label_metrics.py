@@ -16,8 +16,8 @@ def compute(name, predictions, references, **options):
     return METRICS[name].compute(predictions=pair[0], references=pair[1], **options)
 
 
-def prf(scores, prefix="", suffix=""):
-    return [scores[f"{prefix}{name}{suffix}"] for name in ("precision", "recall", "f1")]
+def prf(scores, prefix=""):
+    return [scores[f"{prefix}{name}"] for name in ("precision", "recall", "f1")]
 
 
 def test_an_entity_counts_as_a_whole_in_all_schemes():
