@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hf_localattn.installed.structure import check_structure
 from hf_localattn.models import sla_parser
 from hf_localattn.models.sla_alignment import Words, align
 from hf_localattn.models.sla_masks import without_open_keys
@@ -52,7 +53,7 @@ def tree(encoded, *texts):
     if "dep_heads" not in encoded:
         return " ".join(written.values())
     (dep_heads, *_) = rows(encoded, "dep_heads")
-    assert reference.is_structure(word_index, dep_heads)
+    check_structure(torch.tensor([word_index]), torch.tensor([dep_heads]))
     return " ".join(f"{written[word]}>{written[word_index[dep_heads[word_index.index(word)]]]}" for word in written)
 
 
@@ -169,7 +170,7 @@ def test_shuffled_trees_keep_their_shape_and_come_from_the_text(tokenizer):
     parsed, drawn = (tuple(one(text)[key] for key in KEYS) for one in (tokenizer, shuffling))
     assert drawn != parsed
     assert shuffling([CAT, text])["dep_heads"][1] == drawn[1], "the same in each batch"
-    assert reference.is_structure(*drawn)
+    check_structure(*torch.tensor(drawn).unsqueeze(1))
     assert children(*drawn) == children(*parsed)
     heads = {**SPLIT, "heads": [1, 1]}
     assert shuffling(["a", "dog"], **heads)["dep_heads"] == tokenizer(["a", "dog"], **heads)["dep_heads"]
@@ -196,8 +197,8 @@ def test_open_punctuation_makes_the_masks_of_the_authors_code(threshold):
 def segments(draw):
     """Draw a text, its words, their heads, and the tokens of one window: spans of the text, some of them missing."""
     text = draw(st.text(alphabet="ab文 \n", max_size=14))
-    cuts = st.sets(st.integers(0, len(text)))
-    parts, tokens = (itertools.pairwise(sorted({0, len(text)} | draw(cuts))) for _ in range(2))
+    cuts = (st.sets(st.integers(0, len(text)), max_size=most) for most in (None, 4))  # so that tokens hold words
+    parts, tokens = (itertools.pairwise(sorted({0, len(text)} | draw(some))) for some in cuts)
     words = [found.span() for part in parts for found in re.compile(r"\S+").finditer(text, *part)]
     order = draw(st.permutations(range(len(words))))  # the head of a word comes before it, or it is a root
     heads = dict(sorted((word, order[draw(st.integers(0, place))]) for place, word in enumerate(order)))
@@ -248,7 +249,7 @@ def test_equals_the_loop_over_characters(segments, left):
     ]
     word_index, dep_heads = align(sequence_ids, offsets, None, given)
     assert list(zip(word_index, dep_heads, strict=True)) == expected
-    assert reference.is_structure(word_index, dep_heads)
+    check_structure(torch.tensor([word_index]), torch.tensor([dep_heads]))
 
 
 @given(st.text(alphabet="ab \t\n\x1c\u00a0\u2003\u3000\u200b", max_size=20))
