@@ -35,7 +35,6 @@ REFUSED = [
     (COOL, {"conv_kernel_sizes": [3, 6]}, "conv_kernel_sizes", "conv_alignment='same'"),
     (COOL, {"conv_kernel_sizes": []}, "conv_kernel_sizes", "sizes"),
     (COOL, {"conv_kernel_sizes": ["3"]}, "conv_kernel_sizes", "at least 1"),
-    (COOL, {"conv_kernel_sizes": 3}, "conv_kernel_sizes", "list"),
     (COOL, {"outlook_kernel_size": 4}, "outlook_kernel_size", "odd"),
     (COOL, {"outlook_num_heads": 7}, "outlook_num_heads", "divide the local width 15"),
     (COOL, {"outlook_dropout": 1.0}, "outlook_dropout", "number"),
@@ -66,13 +65,11 @@ def test_impossible_fields_are_named(name, fields, field, word):
 
 
 def test_impossible_models_are_refused():
+    with pytest.raises(ValueError, match="CoolConfig"):
+        CoolModel(BertConfig(**COMMON))
     rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
-    for config, word in (
-        (BertConfig(**COMMON), "CoolConfig"),
-        (CoolConfig(backbone_config=rembert, mode="l2g"), r"`mode` is 'l2g'.*found 16"),
-    ):
-        with pytest.raises(ValueError, match=word):
-            CoolModel(config)
+    with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*found 16"):
+        CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
 
 
 IDLE = [
@@ -128,18 +125,14 @@ def test_orthogonal_attention_has_twelve_heads_where_they_fit(size, of_backbone,
     assert FAMILIES[OA].config(backbone_config=backbone, local_attention=interaction).oa_num_heads == heads
 
 
-LABELS = {0: "contradiction", 1: "neutral", 2: "entailment"}
-IDS = {"contradiction": 0, "neutral": 1, "entailment": 2}
-
-
 def test_ids_of_labels_follow_from_their_names(tmp_path):
-    for labels in (LABELS, {str(number): name for number, name in LABELS.items()}):
-        assert CoolConfig(id2label=labels).label2id == IDS
-    assert CoolConfig(id2label=labels, label2id={"no": 0, "may be": 1, "yes": 2}).label2id["yes"] == 2
-    config = CoolConfig(num_labels=3)
-    config.id2label = dict(LABELS)  # with the default names in `label2id`
+    for labels in ({0: "bad", 1: "good"}, {"0": "bad", "1": "good"}):
+        assert CoolConfig(id2label=labels).label2id == {"bad": 0, "good": 1}
+    assert CoolConfig(id2label=labels, label2id={"no": 0, "yes": 1}).label2id["yes"] == 1
+    config = CoolConfig(num_labels=2)
+    config.id2label = {0: "bad", 1: "good"}  # with the default names in `label2id`
     config.save_pretrained(tmp_path)
-    assert CoolConfig.from_pretrained(tmp_path).label2id == IDS
+    assert CoolConfig.from_pretrained(tmp_path).label2id == {"bad": 0, "good": 1}
 
 
 def test_modern_berts_rhythm_goes_on():

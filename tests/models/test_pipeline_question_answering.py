@@ -36,8 +36,6 @@ def same(one, other):
         same(mine, theirs)
 
 
-# --- inputs
-
 TWO = [ONE, {"question": WHERE, "context": LONG}]
 ACCEPTED = [
     ((), {"question": [WHO], "context": CONTEXT}, 1),
@@ -100,9 +98,6 @@ def test_models_and_settings_that_cannot_answer_are_refused():
     ):
         with pytest.raises(error, match=word):
             call()
-
-
-# --- answers
 
 
 def by_hand(reader, max_answer_len=15):

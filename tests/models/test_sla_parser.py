@@ -48,9 +48,6 @@ def test_the_cache_forgets_the_oldest_parses(most, parsed, monkeypatch):
     assert ([text for texts in calls for text in texts], found[0], found[3]) == (parsed, expected, expected)
 
 
-# --- components
-
-
 def embedding_of(reads):
     """A parser's own embedding, which reads an attribute of the words."""
     embed = {"width": 8, "attrs": ["NORM", reads], "rows": [9, 9], "include_static_vectors": False}

@@ -147,8 +147,10 @@ def test_a_random_query_is_of_as_many_other_words(kind):
     text = "Mira does [CUE] not bake bread [CUE] nor cakes in the town"
     tokenizer, usual = oa(kind, random_query=True), oa(kind)(text)
     drawn = tokenizer(text)
-    of_each = [zip(one.word_ids(), one["query_mask"], strict=True) for one in (usual, drawn)]
-    query, others = ({word for word, is_query in tokens if is_query} for tokens in of_each)
+    query, others = (
+        {word for word, is_query in zip(one.word_ids(), one["query_mask"], strict=True) if is_query}
+        for one in (usual, drawn)
+    )
     assert drawn["input_ids"] == usual["input_ids"]
     assert (len(query), len(others), query & others) == (2, 2, set())
     chosen = {token for token, is_query in zip(drawn.tokens(), drawn["query_mask"], strict=True) if is_query}

@@ -220,9 +220,9 @@ def test_a_blank_before_the_first_word_can_be_asked_for_later(name, tmp_path):
     """Where the backbone is built, its tokens have it as in `test_encodes_as_the_backbone`."""
     plain, blank, later = roberta_of(), roberta_of(add_prefix_space=True), roberta_of()
     later.backend_tokenizer.pre_tokenizer.add_prefix_space = True
-    wrap(name, plain).save_pretrained(tmp_path / "first")
+    wrap(name, plain).save_pretrained(tmp_path)
     parser = {"parser": None} if "parser" in TOKENIZERS[name].SETTINGS else {}
-    AutoTokenizer.from_pretrained(tmp_path / "first", add_prefix_space=True, **parser).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tmp_path, add_prefix_space=True, **parser).save_pretrained(tmp_path)
     expected, other = (one(CAT)["input_ids"] for one in (blank, plain))
     assert wrap(name, plain)(CAT)["input_ids"] == other != expected
     for one in (wrap(name, later), AutoTokenizer.from_pretrained(tmp_path, **parser)):
