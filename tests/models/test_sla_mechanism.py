@@ -1,4 +1,4 @@
-"""SLA's attention, gate, losses and masks against equations, transformers and a search on the graph of words."""
+"""SLA's attention, losses and masks against equations and a search on the graph of words."""
 
 import hypothesis.strategies as st
 import pytest
