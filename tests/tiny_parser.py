@@ -1,6 +1,5 @@
 """The tiny spaCy pipeline that ships, the sentences that it knows, and installing pipelines as pip would."""
 
-import shutil
 from pathlib import Path
 
 from hf_localattn import resources
@@ -24,12 +23,9 @@ def tiny_parser() -> str:
 
 def install_distribution(folder: Path, name: str, code: str, *, version: str = "1.0", entry_points: str = "") -> None:
     """Write a module and the metadata of its distribution into a folder for `sys.path`, as pip would."""
-    folder.mkdir(parents=True, exist_ok=True)
+    metadata = folder / f"{name}.dist-info"
+    metadata.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.py").write_text(code)
-    for old in folder.glob(f"{name}-*.dist-info"):
-        shutil.rmtree(old)
-    metadata = folder / f"{name}-{version}.dist-info"
-    metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     (metadata / "entry_points.txt").write_text(entry_points)
 

@@ -161,8 +161,5 @@ class TextClassification(Task):
         """
         task = "" if self.args.task_name is None else f"_{self.args.task_name}"
         other = {"test": "", "test_mismatched": "-mm"}[split]
-        return {
-            f"predict_results{task}{other}.txt": table_of(
-                self.rows[split], format_predictions(predictions, self.labels)
-            )
-        }
+        table = table_of(self.rows[split], format_predictions(predictions, self.labels))
+        return {f"predict_results{task}{other}.txt": table}

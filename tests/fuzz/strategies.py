@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-SUITE, LONG = 25, int(os.environ.get("FUZZ_EXAMPLES", "10000"))
+LONG = int(os.environ.get("FUZZ_EXAMPLES", "10000"))
 
 settings.register_profile(
     "suite",
@@ -20,20 +20,15 @@ settings.register_profile(
 )
 
 long = pytest.param(LONG, marks=[pytest.mark.slow(reason="10,000 examples take minutes"), pytest.mark.timeout(3600)])
-sizes = pytest.mark.parametrize("examples", [SUITE, long], ids=["suite", "long"])
-"""The number of examples of a property, as the argument `examples` of its test."""
+sizes = pytest.mark.parametrize("examples", [25, long], ids=["suite", "long"])
 
 
 def check(holds, strategy, examples):
-    """Call `holds` with as many examples of a strategy."""
     settings(settings.get_profile("suite"), max_examples=examples)(given(strategy)(holds))()
 
 
 def outcome(call, *places):
-    """Return the result of a call; None if it refuses its input by an error that says where something is wrong.
-
-    `places` are names of fields, rows, lines or files, one of which the text of an error has to have.
-    """
+    """Return the result of a call; None if it refuses its input by an error with one of the names of some places."""
     try:
         return call()
     except (ValueError, OSError) as error:
@@ -51,13 +46,8 @@ scalars = st.one_of(
     *(st.sampled_from(ODD_FLOATS), st.sampled_from([*TEXTS, "9" * 5000]), st.text(max_size=6)),
 )
 
-texts = st.text(max_size=4) | st.sampled_from(TEXTS)
-trees = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=6
-)
-objects = st.sampled_from([(), (3,), b"x", frozenset(), object(), int, 1j, range(3)])
-anything = st.one_of(scalars, st.lists(st.integers(-2, 6), max_size=4), trees, objects)
-"""What a caller can give."""
+objects = st.sampled_from([(), (3,), {"a": {}}, [[None]], b"x", object(), int, 1j, range(3)])
+anything = st.one_of(scalars, st.lists(st.integers(-2, 6), max_size=4), st.lists(scalars, max_size=3), objects)
 
 
 def often(*strategies):

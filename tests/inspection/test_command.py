@@ -10,7 +10,7 @@ from hf_localattn.cli import main
 from hf_localattn.inspection import attention_map
 from hf_localattn.inspection.command import load
 from hf_localattn.resources import tiny_backbone
-from tests.script_helpers import assert_only_one_line
+from tests.script_helpers import assert_one_line_error
 
 TEXT = "Mira grows white roses."
 
@@ -91,4 +91,5 @@ def test_texts_of_files_and_two_models_beside_each_other(folders, tmp_path, caps
 )
 def test_bad_input_is_one_line_before_anything_is_loaded(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert_only_one_line(lambda: inspect("nowhere", *arguments), message, tmp_path, capsys)
+    lines = assert_one_line_error(lambda: inspect("nowhere", *arguments), message, tmp_path, capsys)
+    assert len(lines) == 1

@@ -29,7 +29,6 @@ class Share(evaluate.Metric):
 
 
 def share(folder):
-    """Write a module of `evaluate` into a folder and return its path."""
     (folder / "share").mkdir(exist_ok=True)
     (folder / "share" / "share.py").write_text(MODULE)
     return str(folder / "share")
@@ -41,8 +40,6 @@ def test_modules(tmp_path):
     metric.add_batch(predictions=[4.0], references=[2.0])
     assert metric.compute() == load_metric("glue", "stsb").compute(predictions=[1.0, 2, 4], references=[0.0, 1, 2])
     assert all(load_metric(name).features["references"] for name in METRICS if name != "glue")
-    with pytest.raises(ValueError, match="predictions"):
-        load_metric("entities").compute(predictions=[3], references=[["O"]])
     assert load_metric(share(tmp_path)).compute(predictions=[1, 0], references=[1, 1])["share"] == 0.5
     with pytest.raises(OSError, match=r"metric '.*nothing'"):
         load_metric(str(tmp_path / "nothing"))
@@ -124,7 +121,6 @@ def squad(name, texts, golds, no_answer=None, **options):
         ("on the red mat", "red mat|dog", 0, 80),
         ("mat", "dog|mat", 100, 100),
         ("the", "an", 100, 0),
-        ("“mat”", "mat", 0, 0),  # only ASCII punctuation is dropped
     ],
 )
 def test_version_1(text, golds, exact, f1):

@@ -244,6 +244,7 @@ NEW_PARAMETERS = [
     ("cool", {"local_attention": "hgt"}, 3 * (3 * LINEAR + H * H + 2 * 12 * 64 * 64 + 12)),
     ("cool", {}, (100 * 12 * H + 300) + 2 * (2 * (300 * 300 + 300) + 812_700)),
     ("sla-bert", {}, 12 * 769),
+    ("sla-bert", {"sla_layers": [1, 3]}, 2 * 769),
     *(("oa-xlnet", {"local_attention": kind}, 2 * size) for kind, size in OA_BLOCKS.items()),
     ("sam-roberta", {"use_bilstm": False}, (2 * H * 48 + 48 + H) + (2 * 512 * 32 + 32 + 512)),
     ("sam-roberta", {}, 2 * 4 * 256 * (H + 512 + 2 * 256 + 2 * 2) + 2 * (2 * 512 * 32 + 32 + 512)),

@@ -1,8 +1,10 @@
 """The pipeline "question-answering": what it takes, gives and refuses. That it travels is in test_pipelines.py."""
 
+import itertools
+
 import pytest
 import torch
-from transformers import BertForTokenClassification, BertModel, pipeline
+from transformers import BertModel, pipeline
 
 from hf_localattn import CoolConfig, CoolForQuestionAnswering
 from tests.qa_helpers import byte_pieces, question, tiny_bert, word_pieces
@@ -33,8 +35,6 @@ def same(one, other):
     for mine, theirs in zip(one, other, strict=True):
         same(mine, theirs)
 
-
-# --- inputs
 
 TWO = [ONE, {"question": WHERE, "context": LONG}]
 ACCEPTED = [
@@ -67,15 +67,12 @@ REFUSED = [
     ((), {"question": [WHO], "context": [CONTEXT, LONG]}, "2 contexts"),
     ((), {"question": WHO, "context": [CONTEXT]}, "`context`"),
     ((), {"question": WHO}, "`context=`"),
-    ((), {}, "`question=`"),
-    ((), {"question": WHO, "context": 3}, "`context`"),
     (({"question": WHO},), {}, "'context'"),
     (([3],), {}, "'question'"),
     (("who?",), {}, "'question'"),
     ((ONE,), {"question": WHO}, "not both"),
     ((iter([ONE, {"question": "", "context": CONTEXT}]),), {}, "`question`"),
     ((WHO, CONTEXT), {"top_k": 0}, "`top_k` is 0"),
-    ((WHO, CONTEXT), {"max_answer_len": 0}, "`max_answer_len` is 0"),
     ((WHO, CONTEXT), {"doc_stride": -1}, "`doc_stride` is -1"),
     ((WHO, CONTEXT), {"max_seq_len": 65}, "`max_seq_len` is 65.* 64"),
     ((WHO, CONTEXT), {"max_seq_len": 4}, "`max_seq_len` is 4"),
@@ -91,37 +88,32 @@ def test_what_is_no_question_is_refused(inputs, named, message):
 
 
 def test_models_and_settings_that_cannot_answer_are_refused():
-    with pytest.raises(TypeError, match="topk"):
-        READER(WHO, CONTEXT, topk=3)
-    for model in (BertModel(MODEL.config), BertForTokenClassification(MODEL.config)):
-        with pytest.raises(ValueError, match=f"{type(model).__name__} has no question-answering head"):
-            reader_of(model)
-    with pytest.raises(ValueError, match="fast tokenizer"):
-        reader_of(tokenizer=object())
     diverged = tiny_bert(TOKENIZER)
     torch.nn.init.constant_(diverged.qa_outputs.bias, torch.nan)
-    with pytest.raises(ValueError, match="diverged"):
-        reader_of(diverged)(WHO, CONTEXT)
+    for call, error, word in (
+        (lambda: READER(WHO, CONTEXT, topk=3), TypeError, "topk"),
+        (lambda: reader_of(BertModel(MODEL.config)), ValueError, "BertModel has no question-answering head"),
+        (lambda: reader_of(tokenizer=object()), ValueError, "fast tokenizer"),
+        (lambda: reader_of(diverged)(WHO, CONTEXT), ValueError, "diverged"),
+    ):
+        with pytest.raises(error, match=word):
+            call()
 
 
-# --- answers
-
-
-def by_hand(reader, asked, context, max_answer_len=15):
+def by_hand(reader, max_answer_len=15):
     """The best span of one window in float64, as defined: the product of two softmaxes over passage and [CLS]."""
-    tokenizer, question_is_first = reader.tokenizer, reader.tokenizer.padding_side == "right"
-    pair = (asked, context) if question_is_first else (context, asked)
-    inputs = tokenizer(*pair, return_tensors="pt", return_offsets_mapping=True)
+    question_is_first = reader.tokenizer.padding_side == "right"
+    pair = (WHO, CONTEXT) if question_is_first else (CONTEXT, WHO)
+    inputs = reader.tokenizer(*pair, return_tensors="pt", return_offsets_mapping=True)
     offsets, none = inputs.pop("offset_mapping")[0].tolist(), inputs.tokens().index("[CLS]")
     with torch.no_grad():
         output = reader.model(**inputs)
-    allowed = [place for place, text in enumerate(inputs.sequence_ids(0)) if text == question_is_first]
-    logits = [output.start_logits[0].double(), output.end_logits[0].double()]
-    totals = [sum(one[place].exp() for place in [none, *allowed]) for one in logits]
-    start, end = ([float(logit.exp() / total) for logit in one] for one, total in zip(logits, totals, strict=True))
-    spans = [(start[i] * end[j], i, j) for i in allowed for j in allowed if i <= j < i + max_answer_len]
-    best, i, j = max(spans)
-    return best, offsets[i][0], offsets[j][1], start[none] * end[none]
+    places = [none, *(place for place, text in enumerate(inputs.sequence_ids(0)) if text == question_is_first)]
+    logits = (output.start_logits, output.end_logits)
+    start, end = (one[0, places].double().softmax(-1).tolist() for one in logits)
+    spans = itertools.product(range(1, len(places)), range(max_answer_len))
+    best, i, j = max((start[i] * end[i + more], i, i + more) for i, more in spans if i + more < len(places))
+    return best, offsets[places[i]][0], offsets[places[j]][1], start[0] * end[0]
 
 
 LIKE_XLNET = word_pieces("left", cls_last=True)
@@ -130,12 +122,12 @@ LIKE_XLNET = word_pieces("left", cls_last=True)
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, LIKE_XLNET], ids=["bert", "xlnet"])
 def test_scores_are_products_of_probabilities(tokenizer):
     reader = reader_of(MODEL, tokenizer, align_to_words=False)
-    score, start, end, none = by_hand(reader, WHO, CONTEXT)
+    score, start, end, none = by_hand(reader)
     same(reader(WHO, CONTEXT), {"score": score, "start": start, "end": end, "answer": CONTEXT[start:end]})
     ranked = reader(WHO, CONTEXT, top_k=1000, handle_impossible_answer=True)
     same([one for one in ranked if not one["answer"]], [{"score": none, "start": 0, "end": 0, "answer": ""}])
     shorter = reader(WHO, CONTEXT, max_answer_len=1)
-    assert shorter["score"] == pytest.approx(by_hand(reader, WHO, CONTEXT, 1)[0], abs=1e-6)
+    assert shorter["score"] == pytest.approx(by_hand(reader, 1)[0], abs=1e-6)
 
 
 def test_answers_are_ranked_and_different():
@@ -161,10 +153,6 @@ def test_a_long_context_is_read_in_windows():
     for settings in ({}, SMALL, {"max_seq_len": 64}, {"max_seq_len": 24, "doc_stride": 1}):
         answer = READER(WHO, marked, **settings)
         assert marked[answer["start"] : answer["end"]] == answer["answer"] != ""
-    windows = [window["window"] for window in READER.preprocess({"question": WHO, "context": marked}, **SMALL)]
-    assert all(len(window.inputs["input_ids"]) <= 40 for window in windows)
-    whole = TOKENIZER(marked, add_special_tokens=False, return_offsets_mapping=True).offset_mapping
-    assert {place for window in windows for place in window.offsets if place} == set(map(tuple, whole))
 
 
 def test_a_long_question_is_cut(caplog):

@@ -146,13 +146,6 @@ def test_every_layer_computes_the_equations(kind):
             assert_same([one[:, mask] for one in found], [one[:, mask] for one in expected])
 
 
-def test_some_layers_alone_can_have_it():
-    model = tiny_model("sla-bert", sla_layers=[1])
-    model.set_attn_implementation("eager")
-    output = run(model, **INPUTS, output_attentions=True)
-    assert (len(output.gates), len(output.local_attentions), len(output.attentions)) == (1, 1, 2)
-
-
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 def test_copies_keep_their_own_gates(copied):
     model = tiny_model("sla-bert")

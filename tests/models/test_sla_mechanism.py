@@ -1,4 +1,4 @@
-"""SLA's attention, gate, losses and masks against equations, transformers and a search on the graph of words."""
+"""SLA's attention, losses and masks against equations and a search on the graph of words."""
 
 import hypothesis.strategies as st
 import pytest
@@ -31,8 +31,8 @@ def additive(allowed, dtype=torch.float64):
     return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)[:, None]
 
 
-def masks(kind, batch=BATCH, length=LENGTH, dtype=torch.float64):
-    """Return a global mask, and a local mask that includes it, as in a model."""
+def masks(batch=BATCH, length=LENGTH, dtype=torch.float64):
+    """Return by kind a global mask, and a local mask that includes it, as in a model."""
     real = torch.ones(batch, length, length, dtype=torch.bool)
     real[-1, :, (length + 1) // 2 :] = False
     near = torch.rand(batch, length, length) < 0.5
@@ -47,10 +47,10 @@ def masks(kind, batch=BATCH, length=LENGTH, dtype=torch.float64):
         "any numbers": tuple(torch.randn(2, batch, 1, length, length, dtype=dtype)),
         "a row without local keys": (additive(real, dtype), additive(blocked & real, dtype)),
         "a row without keys": (additive(blocked, dtype), additive(blocked, dtype)),
-    }[kind]
+    }
 
 
-KINDS = ["none", "padding", "local", "both", "any numbers", "a row without local keys", "a row without keys"]
+every_kind = pytest.mark.parametrize("kind", masks())
 
 
 def loop(query, key, value, gate, mask, local_mask):
@@ -62,23 +62,23 @@ def loop(query, key, value, gate, mask, local_mask):
 
 
 @pytest.mark.parametrize("sizes", [(BATCH, HEADS, LENGTH, WIDTH), (1, 1, 1, 1), (1, 2, 7, 5), (3, 1, 2, 4)], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 @pytest.mark.usefixtures("poisoned_memory")
 def test_equals_the_loop(kind, sizes):
-    inputs, both = random_inputs(*sizes), masks(kind, sizes[0], sizes[2])
+    inputs, both = random_inputs(*sizes), masks(sizes[0], sizes[2])[kind]
     fast = with_gradients(lambda *states: gated_attention(*states, *both, scaling=SCALING), inputs)
     assert_same(fast, with_gradients(lambda *states: loop(*states, *both), inputs))
 
 
 @pytest.mark.parametrize("extreme", [1, 30], ids=["usual scores", "scores beyond the mask's reach"])
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_half_precision_stays_finite(dtype, kind, extreme):
     query, key, value, gate = random_inputs(dtype=dtype)
     # Every score is negative, so adding it to the lowest number overflows.
     inputs = [query.detach().abs() * extreme, -key.detach().abs() * extreme, value.detach(), gate.detach()]
     inputs = [tensor.requires_grad_() for tensor in inputs]
-    both = masks(kind, dtype=dtype)
+    both = masks(dtype=dtype)[kind]
     results = with_gradients(lambda *states: gated_attention(*states, *both, scaling=SCALING)[0], inputs)
     assert all(result.isfinite().all() and result.dtype == dtype for result in results)
 
@@ -99,7 +99,7 @@ def test_both_attentions_are_dropped_independently_of_each_other(dropout):
 
 
 def test_dropout_is_seen_in_the_weights_and_off_in_evaluation():
-    inputs = (*random_inputs(), None, masks("local")[1])
+    inputs = (*random_inputs(), None, masks()["local"][1])
     expected, _, _ = gated_attention(*inputs, scaling=SCALING)
     dropped, weights, _ = gated_attention(*inputs, scaling=SCALING, dropout=0.3, training=True)
     assert not torch.allclose(dropped, expected)
@@ -338,7 +338,7 @@ def test_the_papers_sentence():
         return {word for word in words if mask[0, words.index(word), words.index("film")]}
 
     # "air" is next to a comma whose head is "feels".
-    assert see(syntax_mask(*batch, threshold=3)) == set(words) - {"fresh", "allow", "it"}
+    assert see(syntax_mask(*batch)) == set(words) - {"fresh", "allow", "it"}
     assert see(syntax_mask(*batch, threshold=4)) == set(words)
     assert not see(window_mask(batch[0], window_size=5)) & {"fresh", "air", "allow"}
     ancestors = ancestor_mask(*batch)[0, words.index("fresh")].nonzero().flatten()

@@ -48,9 +48,6 @@ def test_the_cache_forgets_the_oldest_parses(most, parsed, monkeypatch):
     assert ([text for texts in calls for text in texts], found[0], found[3]) == (parsed, expected, expected)
 
 
-# --- components
-
-
 def embedding_of(reads):
     """A parser's own embedding, which reads an attribute of the words."""
     embed = {"width": 8, "attrs": ["NORM", reads], "rows": [9, 9], "include_static_vectors": False}
@@ -76,41 +73,20 @@ def test_only_what_the_parser_needs_is_kept(reads, kept, tmp_path):
     assert load_pipeline(str(tmp_path)).pipe_names == ["sentencizer", *kept.split(), "parser"]
 
 
-# --- what cannot be parsed
-
-
-def blank(folder, patched):
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("sentencizer")
-    pipeline.to_disk(folder)
-    return str(folder)
-
-
-def without_spacy(folder, patched):
-    patched.setattr(sla_parser, "_pipelines", {})
-    patched.setitem(sys.modules, "spacy", None)
-    return tiny_parser()
-
-
-def changing(folder, patched):
-    """A pipeline that changes the text."""
-    pipeline = load_pipeline(tiny_parser())
-    patched.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
-    return tiny_parser()
-
-
-MISSING = {
-    "not installed": (lambda folder, patched: "xx_not_there", OSError, "spacy download xx_not_there"),
-    "no parser": (blank, ValueError, "no dependency parser .*sentencizer"),
-    "no spaCy": (without_spacy, ImportError, "pip install spacy"),
-    "another text": (changing, ValueError, "words='whitespace'"),
-}
-
-
-@pytest.mark.parametrize(("make", "error", "message"), MISSING.values(), ids=MISSING)
-def test_what_is_missing_is_named(make, error, message, monkeypatch, tmp_path):
-    with pytest.raises(error, match=message):
-        parse([CAT], make(tmp_path, monkeypatch))
+def test_what_is_missing_is_named(monkeypatch, tmp_path):
+    pipeline, blank = load_pipeline(tiny_parser()), spacy.blank("en")
+    blank.add_pipe("sentencizer")
+    blank.to_disk(tmp_path)
+    with pytest.raises(ValueError, match=r"no dependency parser .*sentencizer"):
+        parse([CAT], str(tmp_path))
+    # one that changes the text
+    monkeypatch.setattr(pipeline, "tokenizer", lambda text: spacy.tokens.Doc(pipeline.vocab, words=text.split()))
+    with pytest.raises(ValueError, match="words='whitespace'"):
+        parse([CAT], tiny_parser())
+    monkeypatch.setattr(sla_parser, "_pipelines", {})
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ImportError, match="pip install spacy"):
+        parse([CAT], tiny_parser())
 
 
 # --- trust

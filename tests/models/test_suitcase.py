@@ -1,7 +1,4 @@
-"""`models/` travels to the Hub with every checkpoint: flat, small, and in need of torch and transformers alone.
-
-That it works where it arrives is in tests/hub/test_round_trip.py.
-"""
+"""`models/` travels with every checkpoint: flat, small, and in need of torch and transformers alone."""
 
 import re
 import sys

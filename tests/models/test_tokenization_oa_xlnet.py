@@ -147,8 +147,10 @@ def test_a_random_query_is_of_as_many_other_words(kind):
     text = "Mira does [CUE] not bake bread [CUE] nor cakes in the town"
     tokenizer, usual = oa(kind, random_query=True), oa(kind)(text)
     drawn = tokenizer(text)
-    of_each = [zip(one.word_ids(), one["query_mask"], strict=True) for one in (usual, drawn)]
-    query, others = ({word for word, is_query in tokens if is_query} for tokens in of_each)
+    query, others = (
+        {word for word, is_query in zip(one.word_ids(), one["query_mask"], strict=True) if is_query}
+        for one in (usual, drawn)
+    )
     assert drawn["input_ids"] == usual["input_ids"]
     assert (len(query), len(others), query & others) == (2, 2, set())
     chosen = {token for token, is_query in zip(drawn.tokens(), drawn["query_mask"], strict=True) if is_query}
@@ -184,8 +186,9 @@ def test_which_text_of_a_pair_is_the_query(kind, setting, truncation, segment):
         texts = ["Who did not see it?", long] if truncation == "only_second" else [long, "Who did not see it?"]
         windows = tokenizer(*([text] for text in texts), truncation=truncation, **WINDOWS)
         assert len(windows["input_ids"]) > 1
-        for row, mask in enumerate(windows["query_mask"]):
-            assert mask == segment_mask(windows, segment, row)
+        assert windows["query_mask"] == [
+            segment_mask(windows, segment, row) for row in range(len(windows["input_ids"]))
+        ]
 
 
 @every_kind
@@ -196,17 +199,3 @@ def test_markers_decide_unless_a_text_is_named_as_the_query(kind):
     encoded = named(KNOW, "Why?")
     assert encoded["query_mask"] == segment_mask(encoded, 1)
     assert marked(named(KNOW), KNOW) == ["not"]
-
-
-@every_kind
-@every_mode
-def test_windows_have_their_own_masks(kind, mode):
-    text, tokenizer = f"[CUE] Neither you [CUE] nor I. {'It rains here. ' * 8}{KNOW}", oa(kind, mode)
-    options = {"truncation": True, "max_length": 20, "stride": 3, "return_overflowing_tokens": True}
-    windows = tokenizer(["no", text], **options, return_offsets_mapping=True)
-    whole = tokenizer(text, truncation=False, verbose=False)
-    cues = {offsets for offsets, value in zip(whole.encodings[0].offsets, whole["query_mask"], strict=True) if value}
-    first, *others = windows["query_mask"]
-    assert not any(first)
-    assert others == [[int(pair in cues) for pair in offsets] for offsets in windows["offset_mapping"][1:]]
-    assert {pair for offsets in windows["offset_mapping"][1:] for pair in offsets if pair in cues} == cues

@@ -66,11 +66,6 @@ def name(request):
 
 
 @pytest.fixture
-def own(name):
-    return TOKENIZERS[name].OWN_INPUTS
-
-
-@pytest.fixture
 def tokenizer(name, backbone):
     return wrap(name, backbone)
 
@@ -94,11 +89,11 @@ OPTIONS = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_encodes_as_the_backbone(backbone, tokenizer, own, call, options):
+def test_encodes_as_the_backbone(backbone, tokenizer, call, options):
     encoded, expected = tokenizer(*call, **options), backbone(*call, **options)
-    assert {key: value for key, value in encoded.items() if key not in own} == dict(expected)
+    assert {key: value for key, value in encoded.items() if key not in tokenizer.OWN_INPUTS} == dict(expected)
     assert (encoded.word_ids(), encoded.sequence_ids()) == (expected.word_ids(), expected.sequence_ids())
-    for key in own:
+    for key in tokenizer.OWN_INPUTS:
         assert [len(row) for row in rows(encoded, key)] == [len(row) for row in rows(encoded)]
         assert all(isinstance(value, int) for row in rows(encoded, key) for value in row)
 
@@ -117,7 +112,7 @@ def test_a_batch_is_its_rows(tokenizer, split):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_later_is_padding_in_the_call(tokenizer, own, side):
+def test_padding_later_is_padding_in_the_call(tokenizer, side):
     texts = [CAT, DOG, "", f"{TOWN} {CAT}"]
     for multiple in (None, 16):
         options = {"padding": True, "padding_side": side, "pad_to_multiple_of": multiple, "return_tensors": "pt"}
@@ -126,18 +121,18 @@ def test_padding_later_is_padding_in_the_call(tokenizer, own, side):
     tokenizer.padding_side = side
     features = [{**tokenizer(text), "labels": tokenizer(text)["input_ids"]} for text in texts]
     collated = DataCollatorForTokenClassification(tokenizer, pad_to_multiple_of=16)(features)
-    for key, pad in own.items():
+    for key, pad in tokenizer.OWN_INPUTS.items():
         assert torch.equal(collated[key], in_call[key])
         assert (in_call[key][in_call["attention_mask"] == 0] == pad).all()
 
 
-def test_takes_over_what_the_backbone_is_and_leaves_it_alone(name, backbone, own, tmp_path):
+def test_takes_over_what_the_backbone_is_and_leaves_it_alone(name, backbone, tmp_path):
     backbone.padding_side, backbone.truncation_side, backbone.model_max_length = "left", "left", 17
     backbone.add_special_tokens({"extra_special_tokens": ["[EXTRA]"]}, replace_extra_special_tokens=False)
     made, before = wrap(name, backbone), (backbone.backend_tokenizer.to_str(), list(backbone.model_input_names))
     assert set(backbone.all_special_ids) <= set(made.all_special_ids)
     assert (made.padding_side, made.truncation_side, made.model_max_length) == ("left", "left", 17)
-    assert made.model_input_names == [*backbone.model_input_names, *own]
+    assert made.model_input_names == [*backbone.model_input_names, *made.OWN_INPUTS]
     text = f"{DOG} [EXTRA] {backbone.mask_token}"
     assert made(text, truncation=True)["input_ids"] == backbone(text, truncation=True)["input_ids"]
     backbone(CAT, truncation=True, max_length=5, padding="max_length")  # changes the backbone's backend
@@ -191,6 +186,27 @@ def test_settings_are_saved_and_can_be_taken_back(name, setting, value, tmp_path
         assert dict(one(text)) == dict(usual(text))
 
 
+ALONE = [row for row in OTHER_VALUES if row[1] != "random_query"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("name", "setting", "value"), ALONE)
+def test_windows_have_the_values_of_the_whole_text(name, setting, value, kind):
+    tokenizer = wrap(name, kind, **{setting: value})
+    text = f"[CUE] Neither you [CUE] nor I. {DOG * 8} I do [CUE] not know."
+    options = {"truncation": True, "max_length": 20, "stride": 3, "return_overflowing_tokens": True}
+    whole, windows = tokenizer(text), tokenizer([CAT, text], **options)
+    key = next(iter(tokenizer.OWN_INPUTS))
+
+    def values(encoding, row):  # a window may begin with a blank, which then is of no word and has no width
+        return {(end, value) for (_, end), value in zip(encoding.offsets, row, strict=True) if value != -1}
+
+    first, *others = map(values, windows.encodings, windows[key])
+    assert first == values(tokenizer(CAT).encodings[0], tokenizer(CAT)[key])
+    assert len(others) > 2
+    assert set().union(*others) == values(whole.encodings[0], whole[key])
+
+
 @pytest.mark.parametrize(("name", "setting"), EVERY_SETTING)
 def test_wrong_settings_and_slow_tokenizers_are_refused(name, setting):
     for given in (setting, setting[:-1]):
@@ -204,9 +220,9 @@ def test_a_blank_before_the_first_word_can_be_asked_for_later(name, tmp_path):
     """Where the backbone is built, its tokens have it as in `test_encodes_as_the_backbone`."""
     plain, blank, later = roberta_of(), roberta_of(add_prefix_space=True), roberta_of()
     later.backend_tokenizer.pre_tokenizer.add_prefix_space = True
-    wrap(name, plain).save_pretrained(tmp_path / "first")
+    wrap(name, plain).save_pretrained(tmp_path)
     parser = {"parser": None} if "parser" in TOKENIZERS[name].SETTINGS else {}
-    AutoTokenizer.from_pretrained(tmp_path / "first", add_prefix_space=True, **parser).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tmp_path, add_prefix_space=True, **parser).save_pretrained(tmp_path)
     expected, other = (one(CAT)["input_ids"] for one in (blank, plain))
     assert wrap(name, plain)(CAT)["input_ids"] == other != expected
     for one in (wrap(name, later), AutoTokenizer.from_pretrained(tmp_path, **parser)):

@@ -119,26 +119,6 @@ def breadth_first(graph, start):
     return distances
 
 
-def is_structure(word_index, dep_heads):
-    """Return True if all heads are first sub-tokens of words, and the words of each segment form a forest."""
-    word_index = numbers_of(word_index)
-    segments, heads = segments_of(word_index), {}
-    for word, head in zip(word_index, dep_heads, strict=True):
-        if word == -1:
-            continue
-        if not 0 <= head < len(word_index) or word_index[head] == -1:
-            return False
-        if word_index.index(word_index[head]) != head or heads.setdefault(word, head) != head:
-            return False
-    for word in heads:
-        steps, above = 0, word
-        while (parent := word_index[heads[above]]) != above:
-            steps, above = steps + 1, parent
-            if segments[above] != segments[word] or steps > len(heads):
-                return False
-    return True
-
-
 def gated_attention(query, key, value, gate, mask, local_mask, scaling):
     """Equations 1 and 3-6: query, key and value (heads, L, d), gate (L,), additive masks (L, L) or None.
 

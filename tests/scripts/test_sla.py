@@ -7,7 +7,7 @@ from transformers import AutoTokenizer
 
 from hf_localattn import SlaBertTokenizer
 from hf_localattn.hub import init_checkpoint
-from tests.scripts.conftest import SAMPLES
+from hf_localattn.names import SAMPLES
 from tests.tiny_parser import tiny_parser
 
 SLA = {"family": "sla-bert", "backbone": "tiny", "max_seq_length": 48}

@@ -104,12 +104,14 @@ class Inputs:
 
     batch_size, seq_length, num_choices = 3, 7, 2
     is_training = True
-    hidden_size, num_hidden_layers, num_attention_heads = 32, 2, 2
+    num_hidden_layers, num_attention_heads = 2, 2
 
     def __init__(self, case):
         self.case = case
         self.is_encoder_decoder = case.is_encoder_decoder
         self.vocab_size = VOCABULARY
+        config = self.get_config()
+        self.hidden_size = getattr(config, "backbone_config", config).hidden_size
 
     def get_config(self):
         name, task, backbone = self.case.suite
