@@ -228,6 +228,8 @@ def test_predicted_negations_and_their_columns():
     assert (whole["cue_text"], whole["scope_text"]) == (["no", "unhappy", "", ""], ["", "", "man", ""])
     other = negation.with_scope(own, [1, 0, 0, 1])
     assert (other["scope"], other["scope_text"], other["id"]) == ([1, 0, 0, 1], ["no", "", "", "breath"], "x")
+    sentences = negation.group_sentences(load_negation(SAMPLES / "starsem.txt", all_sentences=True))
+    assert format_starsem(sentences).split() == (SAMPLES / "starsem.txt").read_text(encoding="utf-8").split()
     rows = [{**own, "tokens": ["x\ty", *own["tokens"][1:]]} for own in load_negation(SAMPLES / "sfu")]
     assert format_starsem(negation.group_sentences(rows)).split("\n")[0].split("\t")[3:7] == ["x y", "_", "_", "_"]
 

@@ -258,6 +258,7 @@ REFUSED = {
         (("a.conllu", conllu(1, "go") + conllu("x", "go")), "line 2", "number"),
         (("a.conllu", conllu(1, "go")), "", "no labels"),
         (("a.xml", CGED + "\n<DOC>\n<TEXT>你 & 我</TEXT></DOC>"), "line 6", "malformed"),
+        (("a.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]>\n" + CORRECT), "line 1", "DOCTYPE"),
         (("a.xml", "<ESSAY title='t'><TEXT/></ESSAY>"), "", "no DOC"),
         (("a.xml", "<DOC><CORRECTION/></DOC>"), "DOC 1", "0 TEXT"),
         (("a.xml", CORRECT + cged("\n \n", name="c3")), r"DOC 2 \(id c3\)", "empty.*--skip_empty"),
