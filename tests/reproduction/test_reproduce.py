@@ -198,7 +198,7 @@ REFUSED = {
     "cool-4 TINY --test-corpora BA": "--test-corpora BA: ",
     "cool-4 --data squad": "--data squad: ",
     "cool-4 --data squid=here": "'squid'. cool-4 reads squad_v2",
-    "cool-4 TINY --args learning_rat=1": "learning_rat. .*learning_rate",
+    "cool-4 TINY --args learning_rat=1": "option learning_rat\\.",
     "cool-4 TINY --args seed=5": "--args seed: .*--num-runs",
     "cool-4 TINY --args train_file=x": "--args train_file: .*--data",
     "sla-1 TINY --parser nowhere": "spaCy pipeline 'nowhere'",
