@@ -196,6 +196,7 @@ REFUSED = {
         (texts(0, -1), "line 2", "no label; found -1", {"layout": NAMED_CLASS}),
         (texts(None, ""), "", "no row has a label", {"layout": TextColumns(skip_unlabeled=True)}),
         ([{**QQP, "question1": " "}], "line 1", "empty", {"layout": GLUE_TASKS["qqp"]}),
+        ([{"sentence1": "a", "sentence2": " ", "label": 1}], "line 1", "skip_empty", {"layout": GLUE_TASKS["rte"]}),
         (("a.json", "[]"), "", "no texts"),
         (("a.csv", "text,label,text\na,b,c\n"), "line 1", "'text' is there twice"),
         (("a.csv", 'text,label\n"a\nb",c\nd\n'), "line 4", "1 fields"),
