@@ -1,12 +1,14 @@
 """Files are replaced whole, a folder belongs to one process at a time, and names and contents are checked."""
 
 import multiprocessing
-import os
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from hf_localattn import claims
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.files import atomic_directory, atomic_write, discard, remove_leftovers
 from hf_localattn.names import PLAIN, SAMPLES, family_names, find_family, find_files
@@ -65,14 +67,20 @@ def hold(folder, has_it, may_end):
         may_end.wait()
 
 
-def compete(folder):
-    """Whoever has the claim makes a file, which must not be there, and removes it."""
-    won = 0
-    while won < 40:
-        with suppress(ValueError), claimed(folder):
-            os.close(os.open(f"{folder}-taken", os.O_CREAT | os.O_EXCL))
-            os.remove(f"{folder}-taken")
+# Whoever has the claim makes a file, which must not be there, and removes it.
+COMPETE = """
+import os, runpy, sys
+claimed = runpy.run_path(sys.argv[1])["claimed"]
+won = 0
+while won < 40:
+    try:
+        with claimed(sys.argv[2]):
+            os.close(os.open(sys.argv[2] + "-taken", os.O_CREAT | os.O_EXCL))
+            os.remove(sys.argv[2] + "-taken")
             won += 1
+    except ValueError:
+        pass
+"""
 
 
 def test_a_second_process_is_refused(tmp_path, capsys):
@@ -103,12 +111,9 @@ def test_one_process_claims_a_folder_twice_and_what_it_made_goes_if_nothing_is_i
 
 def test_never_two_at_a_time(tmp_path):
     """While the folder and its lock are made and removed all the time."""
-    processes = [FORK.Process(target=compete, args=(tmp_path / "out",)) for _ in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * 4
+    command = [sys.executable, "-I", "-c", COMPETE, claims.__file__, str(tmp_path / "out")]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [process.communicate()[1] for process in processes] == [""] * 4
 
 
 def test_neither_a_file_nor_a_link_is_claimed(tmp_path):

@@ -60,7 +60,7 @@ def made(tmp_path_factory):
         (False, ["parser=xx_no_such_parser"], "spacy download"),
         (False, ["local_attention=syntactic"], "'syntactic'"),
         (False, ["parser=null"], "dep_heads"),
-        (False, ["syntax_treshold=3"], "'syntax_threshold'"),
+        (False, ["syntax_treshold=3"], "'syntax_treshold'"),
         (True, [], "yourself"),  # of a checkpoint only the tokenizer can be set
         (True, ["words=spaces"], "'spaces'"),
         (True, ["syntax_threshold=2"], "fixed"),
