@@ -68,9 +68,9 @@ def mark(text: str, spans: Any) -> list[Any]:
 )
 def answer_question(pipe: Any, texts: list[str]) -> Answer:
     """Find answers in a passage."""
-    found = pipe(question=texts[0], context=texts[1], top_k=5)
+    found = pipe(question=texts[0], context=texts[1], top_k=5, handle_impossible_answer=True)
     found = [found] if isinstance(found, dict) else found
-    rows = [[one["answer"], f"{one['score']:.4f}", "{start} to {end}".format(**one)] for one in found]
+    rows = [[one["answer"] or "(no answer)", f"{one['score']:.4f}", "{start} to {end}".format(**one)] for one in found]
     marked = [mark(texts[1], [(one["start"], one["end"], "answer")]) for one in found]
     return Answer(rows[0][0] if rows else "The passage has no answer.", rows, marked, found)
 

@@ -38,12 +38,13 @@ def test_every_head_of_every_family_answers_and_shows_attention(name, task):
 
 
 def test_answers_are_marked_and_attention_is_that_around_them():
-    calls, answer = [], TASKS["question-answering"].answer
-    found = [{"answer": text, "score": 0.91, "start": at, "end": at + 4} for text, at in (("Mira", 29), ("The ", 19))]
-    shown = answer(lambda **inputs: calls.append(inputs) or found, [WHO, PASSAGE])
-    assert calls == [{"question": WHO, "context": PASSAGE, "top_k": 5}]
-    assert (shown.result, shown.rows[0]) == ("Mira", ["Mira", "0.9100", "29 to 33"])
-    assert [marked(one) for one in shown.marked] == [[("Mira", "answer")], [("The ", "answer")]]
+    answer = TASKS["question-answering"].answer
+    places = {"Mira": 29, "": 0}
+    found = [{"answer": text, "score": 0.91, "start": at, "end": at + len(text)} for text, at in places.items()]
+    shown = answer(lambda question, context, **_: found, [WHO, PASSAGE])
+    assert shown.result == "Mira"
+    assert shown.rows == [["Mira", "0.9100", "29 to 33"], ["(no answer)", "0.9100", "0 to 0"]]
+    assert [marked(one) for one in shown.marked] == [[("Mira", "answer")], []]
     assert attended_texts([WHO, PASSAGE], shown.found[0]) == (WHO, PASSAGE)
     assert answer(lambda **_: [], [WHO, PASSAGE]).result == "The passage has no answer."
     long = "word " * 100 + "Mira" + " word" * 100
