@@ -1,8 +1,7 @@
 """Python where neither this package nor anything of this process is: forked from a process that has torch imported.
 
-The libraries alone take five seconds to import. In place of each process stands a small program that hands its
-arguments, surroundings and pipes to the fork, and ends as the fork does. A command of `bare_python` therefore replaces
-`sys.executable` in a list of words.
+In place of each process stands a small program that hands its arguments, surroundings and pipes to the fork, and ends
+as the fork does. A command of `bare_python` therefore replaces `sys.executable` in a list of words.
 """
 
 import atexit
@@ -43,31 +42,18 @@ UNTOUCHED = ("hf_localattn", "transformers", "huggingface_hub", "datasets")
 
 def run_fresh(program, folder, *arguments, **environment):
     """Run a Python program in a folder, with a cache of its own there and without a network unless told otherwise."""
-    variables = {
-        "HF_HOME": str(folder / "home"),
-        "HF_HUB_OFFLINE": "1",
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "OMP_NUM_THREADS": "1",
-        "PATH": "",
-        **environment,
-    }
+    ones = ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY", "OMP_NUM_THREADS")
+    variables = {**dict.fromkeys(ones, "1"), "HF_HOME": str(folder / "home"), "PATH": "", **environment}
     command = [*bare_python(), "-I", "-c", program, *map(str, arguments)]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
 
 
 @cache
 def bare_python(*modules, **environment):
-    """Return a command that runs Python where torch and what it brings are imported, and none of `UNTOUCHED`.
-
-    It takes the options `-I`, `-c` and `-m`. A process of its own forks, so that nothing of the tests' own is there.
-    With modules of the project these are imported, too, under an environment.
-    """
-    command, environment = (
-        [sys.executable, "-I", __file__, *modules],
-        {**os.environ, "OMP_NUM_THREADS": "1", **environment},
-    )
-    server = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    """A command for Python (`-I`, `-c`, `-m`) with torch and these modules, but none of `UNTOUCHED`, imported."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    server = subprocess.Popen([sys.executable, "-I", __file__, *modules], env=environment, **pipes)
     path = server.stdout.readline().strip()
     if not path:
         raise RuntimeError("the process that forks has ended before its first fork")
@@ -125,10 +111,10 @@ def exit_code(words, folder, environment):
             exec(compile(program, "<string>", "exec"), vars(main))
         code = 0
     except SystemExit as ended:
-        code = ended.code or 0
-        if not isinstance(code, int):
-            print(code, file=sys.stderr)
-            code = 1
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
+        else:
+            code = ended.code or 0
     except BaseException:
         traceback.print_exc()
     with suppress(ValueError, OSError):  # the program or its reader has closed them
@@ -138,7 +124,6 @@ def exit_code(words, folder, environment):
 
 
 def serve(*modules):
-    """Import what the programs of tests need, say so in a line, and fork."""
     import scipy.stats  # noqa: F401
     import sklearn.metrics  # noqa: F401
     import torch._dynamo

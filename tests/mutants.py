@@ -1,14 +1,8 @@
-"""Break the package in one place at a time, and count how many of these mutants the tests notice.
+"""Break the package in one place at a time, and count by room how many of these mutants the tests notice.
 
-`make mutants` first records which test runs which line, then runs for each mutant the tests of its line. The share of
-noticed mutants is printed by room, and each mutant that no test noticed with its place: a test that is missing, or a
-change that does not matter.
-
-mutmut does not fit: it rewrites every function, and the code of models is copied into checkpoints and compared there.
-cosmic-ray runs all tests for every mutant, in a process that imports torch.
+It first records which test runs which line, then runs for each mutant the tests of its line. mutmut does not fit: it
+rewrites every function, and the code of models is copied into checkpoints. cosmic-ray runs all tests for every mutant.
 """
-
-from __future__ import annotations
 
 import argparse
 import ast
@@ -20,7 +14,6 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +36,7 @@ ROOMS = {
     "statistics": ("studies/statistics.py", "studies/compare.py", "studies/search_space.py", "tasks/run.py"),
 }
 
-SWAPS: dict[type[ast.AST], str] = {
+SWAPS = {
     **{ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in"},
     **{ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is", ast.And: "or", ast.Or: "and"},
     **{ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*", ast.Pow: "*"},
@@ -54,8 +47,6 @@ TIMEOUT = 300
 
 
 class Mutant(NamedTuple):
-    """A file with one change."""
-
     room: str
     path: Path
     line: int
@@ -63,27 +54,26 @@ class Mutant(NamedTuple):
     end: int
     text: str
 
-    def write(self, root: Path) -> str:
-        """Write the changed file below another root, and return the change in words."""
+    def write(self, root):
         source = (ROOT / self.path).read_bytes()
         (root / self.path).write_bytes(source[: self.start] + self.text.encode() + source[self.end :])
         return f"{self.path}:{self.line}: {source[self.start : self.end].decode()!r} -> {self.text!r}"
 
 
-def mutants(room: str, path: Path) -> Iterator[Mutant]:
+def mutants(room, path):
     """Yield all mutants of a file: comparisons, arithmetic, conditions and constants, but no types and messages."""
     source = path.read_bytes()
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def span(node: ast.expr) -> tuple[int, int]:
+    def span(node):
         return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
-    def changed(node: ast.expr, start: int, end: int, text: str) -> Mutant:
+    def changed(node, start, end, text):
         return Mutant(room, path.relative_to(ROOT), node.lineno, start, end, text)
 
-    def between(left: ast.expr, operator: ast.AST, right: ast.expr) -> Iterator[Mutant]:
+    def between(left, operator, right):
         start, end = span(left)[1], span(right)[0]
         gap = source[start:end]
         if type(operator) in SWAPS and b"#" not in gap:
@@ -108,7 +98,7 @@ def mutants(room: str, path: Path) -> Iterator[Mutant]:
                 yield changed(test, start, end, f"(not ({source[start:end].decode()}))")
 
 
-def _code(node: ast.AST) -> Iterator[ast.AST]:
+def _code(node):
     """Yield the nodes that are neither types nor parts of a raised error."""
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
@@ -118,9 +108,8 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
                 yield from _code(child)
 
 
-def draw(count: int, seed: int) -> list[Mutant]:
-    """Return as many random mutants of each room."""
-    drawn: list[Mutant] = []
+def draw(count, seed):
+    drawn = []
     for room, patterns in ROOMS.items():
         files = sorted({file for pattern in patterns for file in PACKAGE.glob(pattern)})
         possible = [mutant for file in files for mutant in mutants(room, file)]
@@ -128,15 +117,14 @@ def draw(count: int, seed: int) -> list[Mutant]:
     return drawn
 
 
-def record(arguments: list[str]) -> None:
-    """Run the tests, and keep which of them runs which line of the package."""
+def record(arguments):
     command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--cov", "hf_localattn", "--cov-context", "test"]
     code = os.spawnv(os.P_WAIT, sys.executable, [*command, "--cov-report", "", *arguments])
     if code:
         raise SystemExit(f"the tests fail without any mutant (exit code {code})")
 
 
-def tests_of(mutant: Mutant) -> list[str]:
+def tests_of(mutant):
     """Return the tests that run the line of a mutant; those of its file, if the line runs when it is imported."""
     from coverage import CoverageData
 
@@ -147,7 +135,7 @@ def tests_of(mutant: Mutant) -> list[str]:
     return sorted({context.rpartition("|")[0] for context in contexts if context})
 
 
-def is_noticed(root: Path, tests: list[str]) -> bool:
+def is_noticed(root, tests):
     """Run tests in a copy of the project, in a process forked from this one, which has imported the libraries."""
     process = os.fork()
     if not process:
@@ -171,8 +159,7 @@ def is_noticed(root: Path, tests: list[str]) -> bool:
     return True
 
 
-def main() -> None:
-    """Draw mutants and print what the tests notice."""
+def main():
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=25, help="number of mutants of each room")
     parser.add_argument("--seed", type=int, default=0)
@@ -203,10 +190,8 @@ def main() -> None:
             found = bool(tests) and is_noticed(root, tests)
             shutil.copyfile(ROOT / mutant.path, root / mutant.path)
             noticed[mutant.room] += found
-            result = "noticed" if found else "SURVIVED" if tests else "NOT RUN"
-            print(
-                f"{result} {mutant.room} {words} ({len(tests)} tests, {time.monotonic() - started:.0f} s)", flush=True
-            )
+            result, seconds = "noticed" if found else "SURVIVED" if tests else "NOT RUN", time.monotonic() - started
+            print(f"{result} {mutant.room} {words} ({len(tests)} tests, {seconds:.0f} s)", flush=True)
     for room, number in noticed.items():
         print(f"{room}: {number} of {options.count}")
 

@@ -47,11 +47,11 @@ def byte_pieces() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
 
 
-def tiny_bert(tokenizer: PreTrainedTokenizerFast, seed: int = 0, hidden_size: int = 16) -> BertForQuestionAnswering:
+def tiny_bert(tokenizer: PreTrainedTokenizerFast) -> BertForQuestionAnswering:
     """A random BERT of few dimensions in evaluation mode."""
-    torch.manual_seed(seed)
-    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 64}
-    config = BertConfig(vocab_size=len(tokenizer), hidden_size=hidden_size, initializer_range=0.5, **sizes)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    config = BertConfig(vocab_size=len(tokenizer), **sizes, max_position_embeddings=64, initializer_range=0.5)
     return BertForQuestionAnswering(config).eval()
 
 
@@ -67,26 +67,21 @@ GENERATORS = {
 """Fields of encoder-decoders of few dimensions, by their `model_type`."""
 
 
-def tiny_writer(kind: str, tokenizer: PreTrainedTokenizerFast, **fields: object) -> PreTrainedModel:
+def tiny_writer(kind: str, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """A random "bart" or "prophetnet" that begins at [CLS] and ends at [SEP]."""
     torch.manual_seed(0)
     cls, sep, pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     special = {"pad_token_id": pad, "bos_token_id": cls, "decoder_start_token_id": cls, "eos_token_id": sep}
-    common = {"vocab_size": len(tokenizer), "max_position_embeddings": 64, "init_std": 0.2, **special}
+    common = {"vocab_size": len(tokenizer), "max_position_embeddings": 64, "init_std": 0.2}
     return AutoModelForSeq2SeqLM.from_config(
-        AutoConfig.for_model(kind, **{**common, **GENERATORS[kind], **fields})
+        AutoConfig.for_model(kind, **common, **special, **GENERATORS[kind])
     ).eval()
 
 
 def question(number: int = 0, **changes: object) -> dict:
     """A SQuAD row whose answer is "on the mat"."""
-    row = {
-        "id": f"q{number}",
-        "title": "cats",
-        "context": "the cats sat on the mat. the dog sat.",
-        "question": "where sat the cat?",
-        "answers": {"text": ["on the mat"], "answer_start": [13]},
-    }
+    row = {"id": f"q{number}", "title": "cats", "context": "the cats sat on the mat. the dog sat."}
+    row |= {"question": "where sat the cat?", "answers": {"text": ["on the mat"], "answer_start": [13]}}
     return {**row, **changes}
 
 

@@ -5,10 +5,8 @@ from itertools import product
 
 import pytest
 import torch
-import transformers
 
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
-from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 from tests.models.test_generation import tiny_generator
 from tests.models.tiny import CASES, ablations_of, adapted, loss, tiny_config, tiny_model, token_ids
@@ -17,16 +15,13 @@ from tests.qa_helpers import GENERATORS
 
 peft = pytest.importorskip("peft")
 # peft 0.21 still asks by the old name, which transformers 5 keeps for it.
-pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning",
+    "ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning",  # torch 2.13 itself, in an export
+)
 
 PAGE = "docs/adapting.md"
 TASK = "token-classification"
-ADAPTED = ("lora_", "modules_to_save")
-"""What is part of the name of every parameter that an adapter holds."""
-
-WRAPPED = ("classifier", "score", "qa_outputs")
-"""Endings of names that peft adds to `modules_to_save`, by task type."""
-
 FRESH_PROCESS = """
 import sys
 sys.modules["hf_localattn"] = None  # importing it is an error from here on
@@ -47,16 +42,9 @@ def backbones(family):
     return (*family.config.tested_backbones, *family.config.generation_backbones)
 
 
-def targets():
-    """The `target_modules` that the document names for each backbone."""
-    header = re.escape("| backbone | `target_modules` |\n")
-    (rows,) = re.findall(header + r"\|[-|]+\n((?:\|.*\n)+)", (ROOT / PAGE).read_text())
-    cells = [re.findall("`([^`]+)`", row) for row in rows.splitlines()]
-    names = {name for family in FAMILIES.values() for name in backbones(family)}
-    return {one: [part for part in row if part not in names] for row in cells for one in row if one in names}
-
-
-TARGETS = targets()
+ROWS = re.findall(r"^\| (`[^|]+) \| (`[^|]+) \|$", (ROOT / PAGE).read_text(), flags=re.MULTILINE)
+TARGETS = {name: re.findall("`(.+?)`", names) for cell, names in ROWS for name in re.findall("`(.+?)`", cell)}
+"""The `target_modules` that the document names for each backbone."""
 
 
 def adapt(model, listed=True, **fields):
@@ -75,32 +63,6 @@ def train(model, **inputs):
     return model.eval()
 
 
-def test_the_embedding_of_a_marker_is_trained_and_saved(tmp_path):
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_backbone())
-    tokenizer.add_special_tokens({"extra_special_tokens": ["[CUE]"]})
-    marker = tokenizer.convert_tokens_to_ids("[CUE]")
-
-    def base():
-        model = FAMILIES["oa-xlnet"].heads[TASK].from_backbone(tiny_backbone(), num_labels=3)
-        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-        return model
-
-    model = base()
-    adapted = adapt(model, trainable_token_indices={"word_embeddings": [marker]})
-    inputs = dict(tokenizer("He did [CUE] not go.", return_tensors="pt"))
-    inputs["query_mask"] = (inputs["input_ids"] == marker).long()
-    both = torch.tensor([marker, 5])
-    before = model.get_input_embeddings()(both).detach().clone()
-    train(adapted, **inputs)
-    changed = (model.get_input_embeddings()(both) != before).any(-1)
-    assert changed.tolist() == [True, False]
-    expected = adapted(**inputs).logits
-    adapted.save_pretrained(tmp_path)
-    loaded = peft.PeftModel.from_pretrained(base(), tmp_path).eval()
-    torch.testing.assert_close(loaded(**inputs).logits, expected)
-    torch.testing.assert_close(loaded.merge_and_unload()(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("name", "task", "fields"),
     [
@@ -115,7 +77,7 @@ def test_the_new_modules_are_all_new_parameters_and_peft_wraps_none_twice(name, 
     listed = [one for module in new for one in model.get_submodule(module).parameters()]
     assert len({id(one) for one in listed}) == len(listed)
     assert {id(one) for one in listed} == {id(one) for one in model.parameters()} - pretrained
-    wrapped = [key for key, _ in model.named_modules() if key.endswith(WRAPPED)]
+    wrapped = [key for key, _ in model.named_modules() if key.endswith(("classifier", "score", "qa_outputs"))]
     assert set(wrapped) <= set(new)
     assert all("." not in key for key in wrapped)
 
@@ -133,7 +95,7 @@ def test_an_adapter_trains_loads_and_merges(name, everywhere, tmp_path):
     train(model, **inputs)
     changed = {key for key, value in model.state_dict().items() if not torch.equal(value, before[key])}
     assert changed
-    assert all(any(part in key for part in ADAPTED) for key in changed)
+    assert all("lora_" in key or "modules_to_save" in key for key in changed)
     assert {key for key in before if "lora_" in key} <= changed
     for part in new:
         assert any(f".{part}.modules_to_save." in key for key in changed), part
@@ -183,7 +145,11 @@ def test_the_programs_of_the_document_run(tmp_path, monkeypatch):
     for program, _ in programs(PAGE):
         if "from peft" in program:
             run_program(offline(program), "", PAGE, namespace)
-    assert namespace["adapted"].base_model.model.new_modules()
+    model, marker = namespace["model"], namespace["marker"]  # which the last program leaves as it was
+    adapted = peft.get_peft_model(model, namespace["settings"])
+    both, before = torch.tensor([[marker, 5]]), model.get_input_embeddings().weight.detach().clone()
+    train(adapted, input_ids=both)
+    assert (model.get_input_embeddings()(both[0]) != before[both[0]]).any(-1).tolist() == [True, False]
 
 
 EXPORTS = [
@@ -191,14 +157,11 @@ EXPORTS = [
     for name, family in FAMILIES.items()
     for backbone, fields in [(family.config.default_backbone, one) for one in ({}, *family.ablations)]
 ] + [pytest.param("oa-xlnet", "xlnet", {"num_oa_layers": 1}, id="oa-xlnet xlnet")]
-EXAMPLE = torch.tensor([[1] * 11, [1] * 7 + [0] * 4])
-OTHER = torch.tensor([[1] * 8, [1] * 5 + [0] * 3, [0] * 3 + [1] * 5])
-# torch 2.13 copies what it deprecates itself.
-QUIET = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
+MASKS = [[[1] * 11, [1] * 7 + [0] * 4], [[1] * 8, [1] * 5 + [0] * 3, [0] * 3 + [1] * 5]]
+EXPORT = pytest.mark.slow(reason="an export takes ten seconds and more")
 
 
-@QUIET
-@pytest.mark.slow(reason="an export takes ten seconds and more")
+@EXPORT
 @pytest.mark.parametrize(("name", "backbone", "fields"), EXPORTS)
 def test_exported_logits_are_equal_at_another_batch_and_length(name, backbone, fields):
     onnx_ir, onnxruntime = pytest.importorskip("onnx_ir"), pytest.importorskip("onnxruntime")
@@ -207,7 +170,7 @@ def test_exported_logits_are_equal_at_another_batch_and_length(name, backbone, f
     config.num_hidden_layers = 1
     model = FAMILIES[name].heads["text-classification"](config).eval()
     batches = []
-    for mask in (EXAMPLE, OTHER):
+    for mask in map(torch.tensor, MASKS):
         ids = token_ids(*mask.shape).masked_fill(mask == 0, config.pad_token_id)
         batches.append(adapted(model, input_ids=ids, attention_mask=mask))
     exported = exporter.OnnxExporter().export(model, batches[0], exporter.OnnxConfig(dynamic=True))
@@ -218,8 +181,7 @@ def test_exported_logits_are_equal_at_another_batch_and_length(name, backbone, f
     torch.testing.assert_close(torch.from_numpy(session.run(["logits"], given)[0]), expected, rtol=1e-5, atol=1e-5)
 
 
-@QUIET
-@pytest.mark.slow(reason="an export takes ten seconds and more")
+@EXPORT
 def test_the_program_that_exports_runs(tmp_path, monkeypatch):
     pytest.importorskip("transformers.exporters.exporter_onnx")
     monkeypatch.chdir(tmp_path)

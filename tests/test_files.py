@@ -1,8 +1,9 @@
 """Files are replaced whole, a folder belongs to one process at a time, and names and contents are checked."""
 
+import multiprocessing
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from hf_localattn import claims
 from hf_localattn.claims import LOCK, claimed
 from hf_localattn.files import atomic_directory, atomic_write, discard, remove_leftovers
 from hf_localattn.names import PLAIN, SAMPLES, family_names, find_family, find_files
-from hf_localattn.parsing import parse_json, parse_yaml, read_json
+from hf_localattn.parsing import parse_yaml, read_json
 from hf_localattn.registry import FAMILIES
 from tests.script_helpers import load_main
+
+FORK = multiprocessing.get_context("fork")
 
 
 def test_a_folder_is_replaced_file_by_file_or_not_at_all(tmp_path):
@@ -57,14 +60,12 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path):
 
 RUN = ["--family", "cool", "--backbone", "tiny", "--train_file", "sample:reviews.csv", "--do_train", "--use_cpu"]
 
-# The module alone: it takes no second to start.
-HOLD = """
-import runpy, sys
-claimed = runpy.run_path(sys.argv[1])["claimed"]
-with claimed(sys.argv[2]):
-    print("has it", flush=True)
-    sys.stdin.readline()
-"""
+
+def hold(folder, has_it, may_end):
+    with claimed(folder):
+        has_it.set()
+        may_end.wait()
+
 
 # Whoever has the claim makes a file, which must not be there, and removes it.
 COMPETE = """
@@ -82,23 +83,17 @@ while won < 40:
 """
 
 
-@contextmanager
-def holder(folder):
-    """Another process that has claimed a folder."""
-    command = [sys.executable, "-I", "-c", HOLD, claims.__file__, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "has it\n"
-        yield process
-        process.kill()
-
-
 def test_a_second_process_is_refused(tmp_path, capsys):
-    with holder(tmp_path / "out") as process:
-        with pytest.raises(SystemExit):
-            load_main("run_glue")([*RUN, "--output_dir", str(tmp_path / "out")])
-        assert f"{tmp_path}/out is in use by another process" in capsys.readouterr().err
-        process.communicate("\n")
-    assert not (tmp_path / "out").exists(), "it was made for nothing"
+    folder, (has_it, may_end) = tmp_path / "out", (FORK.Event(), FORK.Event())
+    process = FORK.Process(target=hold, args=(folder, has_it, may_end))
+    process.start()
+    has_it.wait()
+    with pytest.raises(SystemExit):
+        load_main("run_glue")([*RUN, "--output_dir", str(folder)])
+    may_end.set()
+    process.join()
+    assert f"{folder} is in use by another process" in capsys.readouterr().err
+    assert not folder.exists(), "it was made for nothing"
 
 
 def test_one_process_claims_a_folder_twice_and_what_it_made_goes_if_nothing_is_in_it(tmp_path, monkeypatch):
@@ -157,21 +152,17 @@ def test_files_are_found_in_the_folder_or_among_the_samples(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ('{"a":\n 1,}', "x.json, line 3, column"),
-        ('"\\ud800"', "x.json, line 2: .*surrogates"),
-        ("1" * 5000, "x.json, line 2: .*digits"),
-        ("[" * 100_000, "x.json, line 2: .*recursion"),
+        ('{"a":\n 1,}', "x.json, line 2, column"),
+        ('"\\ud800"', "x.json, line 1: .*surrogates"),
+        ("1" * 5000, "x.json, line 1: .*digits"),
+        ("[" * 100_000, "x.json, line 1: .*recursion"),
+        ("[1]", "x.json: .*list"),
     ],
-    ids=["syntax", "surrogate", "digits", "nested"],
+    ids=["syntax", "surrogate", "digits", "nested", "no-object"],
 )
-def test_invalid_json(text, place):
+def test_invalid_json(text, place, tmp_path):
+    (tmp_path / "x.json").write_text(text)
     with pytest.raises(ValueError, match=place):
-        parse_json(text, "x.json", first_line=2)
-
-
-def test_a_file_of_other_values_is_named(tmp_path):
-    (tmp_path / "x.json").write_text("[1]")
-    with pytest.raises(ValueError, match=r"x\.json: .*list"):
         read_json(tmp_path / "x.json")
 
 

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import hf_localattn
 from tests.fresh_process import bare_python
 from tests.script_helpers import ROOT
@@ -25,8 +27,7 @@ def loaded_by(python, program, *arguments, afterwards=""):
     return json.loads(loaded), lines
 
 
-def test_help_and_a_misspelt_name_wait_for_no_library():
-    program = f"""
+ANSWERS = f"""
 import sys
 from hf_localattn_command import main
 
@@ -43,17 +44,17 @@ for words in ("--help", "--version", "init --help", "train --help"):
 for words in ("init col tiny x", "train q", "train qa --family colo", "train qa nowhere.json"):
     assert answer(*words.split()) == 2, words
 """
-    assert not loaded_by([sys.executable], program)[0]
-
-
-def test_a_misspelt_family_of_a_script_waits_for_no_library():
-    """The script runs as the main program, since importing `hf_localattn` otherwise registers the families."""
-    program = """
+# As the main program, since importing `hf_localattn` otherwise registers the families.
+SCRIPT = """
 import contextlib, runpy, sys
 sys.argv = ["run_glue.py", "--do_train", "--family=colo", "--backbone", "tiny"]
 with contextlib.suppress(SystemExit):
     runpy.run_path("run_glue.py", run_name="__main__")
 """
+
+
+@pytest.mark.parametrize("program", [ANSWERS, SCRIPT], ids=["command", "script"])
+def test_help_and_a_misspelt_name_wait_for_no_library(program):
     assert not loaded_by([sys.executable], program)[0]
 
 

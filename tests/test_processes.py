@@ -35,6 +35,8 @@ SILENT = {
     "oa-xlnet": ["classifier_dropout=0", "oa_dropout=0"],
     "sam-roberta": ["dropout=0"],
 }
+SETTINGS = "--task_name rte --do_train --max_steps 3 --logging_steps 1 --max_seq_length 32 --save_strategy no"
+SETTINGS += " --use_cpu --ddp_find_unused_parameters false"
 
 
 def train(model, rows, run_by=None):
@@ -108,27 +110,12 @@ def test_a_launched_script_trains_as_one_process(name, tmp_path):
     write_jsonl(Path(data), [{"sentence1": a, "sentence2": b, "label": n % 2} for n, (a, b) in enumerate(pairs)])
     fields = [*SILENT[name], *([f"parser={tiny_parser()}"] if name == "sla-bert" else [])]
     options = ["--family", name, "--backbone", "tiny", "--local_config", *fields, "--train_file", data]
-    options += ["--task_name", "rte", "--do_train", "--max_steps", "3", "--logging_steps", "1", "--use_cpu"]
-    options += [
-        "--validation_file",
-        data,
-        "--max_seq_length",
-        "32",
-        "--ddp_find_unused_parameters",
-        "false",
-        "--save_strategy",
-        "no",
-    ]
-
+    options += ["--validation_file", data, *SETTINGS.split()]
     # On a CPU alone `accelerate launch --cpu` starts one process, however many it is told, unless MPI is there.
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
-    two = [str(ROOT / "run_glue.py"), *options, "--per_device_train_batch_size", "2"]
-    subprocess.run(
-        [*launch, "--main_process_port", "0", *two, "--output_dir", str(tmp_path / "two")], check=True, cwd=tmp_path
-    )
-    one = [*options, "--per_device_train_batch_size", "4"]
-    load_main("run_glue")([*one, "--output_dir", str(tmp_path / "one")])
-
+    launch += ["--main_process_port", "0", str(ROOT / "run_glue.py"), *options, "--output_dir", str(tmp_path / "two")]
+    subprocess.run([*launch, "--per_device_train_batch_size", "2"], check=True, cwd=tmp_path)
+    load_main("run_glue")([*options, "--output_dir", str(tmp_path / "one"), "--per_device_train_batch_size", "4"])
     logs = [json.loads((tmp_path / run / "trainer_state.json").read_text())["log_history"] for run in ("one", "two")]
     expected, actual = ([step["loss"] for step in log if "loss" in step] for log in logs)
     assert len(expected) == 3

@@ -15,12 +15,12 @@ PACKAGE = Path(hf_localattn.__file__).parent
 KNOWING = ("models", "kernels", "installed", "registry")
 """Folders that may know families."""
 
-FILES = [
-    path
+TEXTS = {
+    path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
     for suffix in ("py", "md", "html")
     for path in sorted(PACKAGE.rglob(f"*.{suffix}"))
     if path.relative_to(PACKAGE).parts[0] not in KNOWING
-]
+}
 
 EXCEPTIONS = {
     # Fields in help texts and messages, to show how any field is set.
@@ -43,20 +43,16 @@ def test_only_models_and_registry_know_fields_and_inputs_of_a_family():
     # Single words, such as "mode", mean other things too.
     special = {name for name in set.union(*every) - set.intersection(*every) if "_" in name}
     assert {"query_mask", "word_index", "dep_heads", "tam_max_length", "outlook_kernel_size"} <= special
-    assert len(FILES) > 60
-    words = {
-        path.relative_to(PACKAGE).as_posix(): set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
-        for path in FILES
-    }
+    assert len(TEXTS) > 60
+    words = {path: set(re.findall(r"\w+", text)) for path, text in TEXTS.items()}
     assert {path: found & special for path, found in words.items() if found & special} == EXCEPTIONS
 
 
 def test_only_models_and_registry_ask_for_a_family_by_name():
     asked = []
-    for path in FILES:
-        text = path.read_text(encoding="utf-8")
+    for path, text in TEXTS.items():
         asked += [(path, found) for found in re.findall(r"model_type\W* (?:==|!=|in \() .*", text)]
-        nodes = ast.walk(ast.parse(text)) if path.suffix == ".py" else ()
+        nodes = ast.walk(ast.parse(text)) if path.endswith(".py") else ()
         constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
         asked += [(path, value) for value in constants if isinstance(value, str) and value in FAMILIES]
     assert not asked

@@ -1,7 +1,6 @@
 """Question answering: windows of passages, answers from logits, and files of answers."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,9 +30,8 @@ def test_windows_cover_the_context_and_have_the_answer_where_they_hold_it(tokeni
     start = data.draw(st.integers(0, len(context) - 1).filter(lambda i: context[i] != " "))
     end = data.draw(st.integers(start + 1, min(len(context), start + 12)).filter(lambda i: context[i - 1] != " "))
     rows = batch(question(context=context, answers={"text": [context[start:end]], "answer_start": [start]}))
-    train, windows = (
-        make(rows, tokenizer, 40, 13) for make in (questions.train_features, questions.evaluation_features)
-    )
+    train = questions.train_features(rows, tokenizer, 40, 13)
+    windows = questions.evaluation_features(rows, tokenizer, 40, 13)
     assert train["input_ids"] == windows["input_ids"]
     joined, found = [], 0
     for ids, first, last, offsets, cls in zip(
@@ -56,25 +54,23 @@ def test_windows_cover_the_context_and_have_the_answer_where_they_hold_it(tokeni
     assert joined == tokenizer(context, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
 
 
+def encoded(tokenizer=RIGHT, answer="on the mat", start=13, **changes):
+    rows = batch(question(answers={"text": [answer], "answer_start": [start]}, **changes))
+    return questions.train_features(rows, tokenizer, 48, 8)
+
+
 def test_the_tokens_of_an_answer():
     cls = questions.train_features(batch(unanswerable()), LEFT, 48, 8)
     assert [cls[name][0] for name in questions.POSITIONS] == [len(cls["input_ids"][0]) - 1] * 2
-    plain = questions.train_features(batch(question()), RIGHT, 48, 8)
-    padded = question(answers={"text": [" on the mat"], "answer_start": [12]})
-    assert questions.train_features(batch(padded), RIGHT, 48, 8)["start_positions"] == plain["start_positions"]
-    row = question(context="a é€ b", answers={"text": ["é€"], "answer_start": [2]})
-    train = questions.train_features(batch(row), byte_pieces(), 64, 8)  # all bytes of a character belong to the answer
+    assert encoded(answer=" on the mat", start=12)["start_positions"] == encoded()["start_positions"]
+    train = encoded(byte_pieces(), "é€", 2, context="a é€ b", question="?")  # all bytes of a character belong to it
     assert train["end_positions"][0] - train["start_positions"][0] + 1 == len("é€".encode())
-    nothing = question(context="a \u200b b", answers={"text": ["\u200b"], "answer_start": [2]})
-    assert questions.train_features(batch(nothing), RIGHT, 48, 8)["start_positions"] == [0]
+    assert encoded(answer="\u200b", start=2, context="a \u200b b")["start_positions"] == [0]
 
 
 def test_a_long_question_is_cut_and_settings_have_to_fit(caplog):
-    spaced = questions.train_features(batch(question(question=" " * 300 + "who sat?")), RIGHT, 40, 8)
-    assert (
-        spaced["input_ids"]
-        == questions.train_features(batch(question(question="who sat?")), RIGHT, 40, 8)["input_ids"]
-    )
+    spaced, plain = (encoded(question=text)["input_ids"] for text in (" " * 300 + "who sat?", "who sat?"))
+    assert spaced == plain
     assert not caplog.records
     windows = questions.evaluation_features(batch(question(question="who " * 50)), RIGHT, max_length=40, doc_stride=8)
     assert windows["input_ids"][0].count(RIGHT.convert_tokens_to_ids("who")) == 40 - 3 - 8 - 14
@@ -83,8 +79,6 @@ def test_a_long_question_is_cut_and_settings_have_to_fit(caplog):
     for stride in (36, -1):
         with pytest.raises(ValueError, match=rf"doc_stride {stride} .* 0 to 35 "):
             questions.check_window_settings(RIGHT, 40, stride)
-    with pytest.raises(ValueError, match="not a fast tokenizer"):
-        questions.check_window_settings(SimpleNamespace(is_fast=False), 40, 8)
 
 
 @TOKENIZERS

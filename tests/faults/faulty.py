@@ -1,7 +1,5 @@
 """A command that something happens to, in a process forked from one that has imported this module."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re
@@ -27,21 +25,16 @@ optuna.create_study(storage="sqlite:///:memory:")
 hf_localattn.CoolModel.from_backbone(tiny_backbone())
 
 
-def run(words: list[str], out: str, before: str | None = None, count: int = 1, limit: int | None = None) -> int | None:
-    """Run a script or `hf-localattn` in the current folder, to which something happens.
+def run(words, out, before=None, count=1, limit=None):
+    """Run a command in the current folder, which kills itself or can write no file of more bytes than a limit.
 
-    Args:
-        words: the command.
-        out: its output folder.
-        before: an operation on a file of the output folder, such as "os.rename checkpoint-2/config.json": the process
-            kills itself before the `count`-th one that this pattern matches.
-        count: number of the operation, from 1.
-        limit: no file may become longer than so many bytes.
+    It kills itself before the `count`-th operation on a file of its output folder that matches a pattern, such as
+    "os.rename checkpoint-2/config.json".
     """
     folder = f"{Path(out).resolve()}{os.sep}"
     matches = itertools.count(1)
 
-    def watch(event: str, arguments: tuple) -> None:
+    def watch(event, arguments):
         if event not in EVENTS or (event == "open" and not (arguments[2] or 0) & WRITES):
             return
         path = arguments[1] if event == "os.rename" else arguments[0]

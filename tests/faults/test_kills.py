@@ -6,33 +6,30 @@ import os
 import re
 import signal
 import subprocess
+from functools import cache
 
 import pytest
 
+from hf_localattn.files import atomic_write
 from hf_localattn.training.output_folder import is_whole
 from tests.fresh_process import bare_python
 
 OUT = "out"
 """The output folder in the folder that a command runs in: nothing that it writes there names another path."""
 
-STEPS = ("--max_steps", "4", "--save_steps", "2", "--logging_steps", "3")
-COMMON = ("--family", "cool", "--backbone", "tiny", "--local_config", "num_local_layers=1", "--use_cpu")
-COMMON += ("--disable_tqdm", "true", "--per_device_train_batch_size", "2", "--output_dir", OUT)
-TEXTS = ("run_glue.py", *COMMON, "--train_file", "sample:reviews.csv", "--max_seq_length", "16")
+STEPS = "--max_steps 4 --save_steps 2 --logging_steps 3"
+COMMON = "--family cool --backbone tiny --local_config num_local_layers=1 --use_cpu --disable_tqdm true"
+COMMON += f" --per_device_train_batch_size 2 --output_dir {OUT}"
+TEXTS = f"run_glue.py {COMMON} --train_file sample:reviews.csv --max_seq_length 16"
+SEARCH = "--search_space space.json --search_trials 2"
+QUESTIONS = "--train_file sample:reading/train.json --validation_file sample:reading/validation.json --do_train"
+QUESTIONS += " --do_eval --max_train_samples 10 --max_eval_samples 4 --max_seq_length 48 --doc_stride 16"
 
 COMMANDS = {
-    "qa": [
-        *("run_qa.py", *COMMON, *STEPS, "--do_train", "--do_eval", "--max_seq_length", "48", "--doc_stride", "16"),
-        *("--train_file", "sample:reading/train.json", "--max_train_samples", "10"),
-        *("--validation_file", "sample:reading/validation.json", "--max_eval_samples", "4"),
-        *("--save_total_limit", "1"),
-    ],
-    "folds": [*TEXTS, *STEPS, "--num_folds", "2"],
-    "search": [
-        *(*TEXTS, "--validation_file", "sample:reviews.csv", "--max_steps", "2"),
-        *("--search_space", "space.json", "--search_trials", "2"),
-    ],
-    "init": ["hf-localattn", "init", "cool", "tiny", OUT],
+    "qa": f"run_qa.py {COMMON} {STEPS} {QUESTIONS} --save_total_limit 1",
+    "folds": f"{TEXTS} {STEPS} --num_folds 2",
+    "search": f"{TEXTS} {SEARCH} --validation_file sample:reviews.csv --max_steps 2",
+    "init": f"hf-localattn init cool tiny {OUT}",
 }
 SPACE = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "outlook_dropout": [0.0, 0.1]}
 
@@ -53,24 +50,13 @@ sys.exit(run(sys.argv, out, **json.loads(fault)))
 
 
 @pytest.fixture(scope="session")
-def python(tmp_path_factory):
-    """A process with everything imported that forks one for each command."""
-    return bare_python("tests.faults.faulty", HF_HOME=str(tmp_path_factory.mktemp("home")))
-
-
-def case(folder):
-    """Make a folder to run commands in."""
-    folder.mkdir(parents=True)
-    (folder / "space.json").write_text(json.dumps(SPACE))
-    return folder
-
-
-@pytest.fixture(scope="session")
-def run(python):
+def run(tmp_path_factory):
     """Run a command, to which a fault of `faulty.run` happens, and return its exit code (-9 if it was killed)."""
+    python = bare_python("tests.faults.faulty", HF_HOME=str(tmp_path_factory.mktemp("home")))
 
     def run_command(name, folder, **fault):
-        command = [*python, "-c", FAULTY, OUT, json.dumps(fault), *COMMANDS[name]]
+        atomic_write(folder / "space.json", json.dumps(SPACE))
+        command = [*python, "-c", FAULTY, OUT, json.dumps(fault), *COMMANDS[name].split()]
         with (folder / "log").open("wb") as log:
             return subprocess.run(command, cwd=folder, stdout=log, stderr=log, check=False).returncode
 
@@ -79,15 +65,13 @@ def run(python):
 
 @pytest.fixture(scope="session")
 def undisturbed(run, tmp_path_factory):
-    """Return what each command leaves."""
-    known = {}
+    """A function that returns what a command leaves."""
 
+    @cache
     def outcome_of(name):
-        if name not in known:
-            folder = case(tmp_path_factory.mktemp(name) / "whole")
-            assert run(name, folder) == 0, log_of(folder)
-            known[name] = outcome(folder)
-        return known[name]
+        folder = tmp_path_factory.mktemp(name)
+        assert run(name, folder) == 0, log_of(folder)
+        return outcome(folder)
 
     return outcome_of
 
@@ -119,7 +103,7 @@ def outcome(folder):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_killed_command_ends_the_same(run, undisturbed, tmp_path, name):
     expected = undisturbed(name)
-    folder = case(tmp_path / name)
+    folder = tmp_path / name
     for fault in KILLS[name]:
         assert run(name, folder, **fault) == -signal.SIGKILL, f"{fault}: {log_of(folder)}"
     code = run(name, folder)
@@ -130,7 +114,7 @@ def test_a_killed_command_ends_the_same(run, undisturbed, tmp_path, name):
 
 def test_without_room_the_last_checkpoint_stays_whole(run, undisturbed, tmp_path):
     """Weights fit, the optimizer's state does not."""
-    folder = case(tmp_path / "qa")
+    folder = tmp_path / "qa"
     run("qa", folder, before="os.mkdir checkpoint-4")
     assert run("qa", folder, limit=7_000_000) not in (0, -9)
     assert is_whole(folder / OUT / "checkpoint-2")
@@ -140,7 +124,7 @@ def test_without_room_the_last_checkpoint_stays_whole(run, undisturbed, tmp_path
 
 
 def test_without_room_init_leaves_nothing(run, tmp_path):
-    folder = case(tmp_path / "init")
+    folder = tmp_path / "init"
     assert run("init", folder, limit=500_000) not in (0, -9)
     assert "os error 27" in log_of(folder)
     assert not os.path.exists(folder / OUT)

@@ -21,7 +21,6 @@ settings.register_profile(
 
 long = pytest.param(LONG, marks=[pytest.mark.slow(reason="10,000 examples take minutes"), pytest.mark.timeout(3600)])
 sizes = pytest.mark.parametrize("examples", [25, long], ids=["suite", "long"])
-"""The number of examples of a property, as the argument `examples` of its test."""
 
 
 def check(holds, strategy, examples):
@@ -29,10 +28,7 @@ def check(holds, strategy, examples):
 
 
 def outcome(call, *places):
-    """Return the result of a call; None if it refuses its input by an error that says where something is wrong.
-
-    `places` are names of fields, rows, lines or files, one of which the text of an error has to have.
-    """
+    """Return the result of a call; None if it refuses its input by an error with one of the names of some places."""
     try:
         return call()
     except (ValueError, OSError) as error:
@@ -52,7 +48,6 @@ scalars = st.one_of(
 
 objects = st.sampled_from([(), (3,), {"a": {}}, [[None]], b"x", object(), int, 1j, range(3)])
 anything = st.one_of(scalars, st.lists(st.integers(-2, 6), max_size=4), st.lists(scalars, max_size=3), objects)
-"""What a caller can give."""
 
 
 def often(*strategies):

@@ -10,7 +10,7 @@ from hf_localattn.cli import main
 from hf_localattn.inspection import attention_map
 from hf_localattn.inspection.command import load
 from hf_localattn.resources import tiny_backbone
-from tests.script_helpers import assert_only_one_line
+from tests.script_helpers import assert_one_line_error
 
 TEXT = "Mira grows white roses."
 
@@ -40,24 +40,20 @@ def test_json_holds_what_python_gives(folders, tmp_path, capsys):
     target = tmp_path / "new" / "out.json"
     assert inspect(folders / "cool", "Who?", "--pair", TEXT, "--kind", "self", "--layers", "1", "-o", target) == 0
     assert capsys.readouterr().out == f"Wrote {target}.\n"
-    found = json.loads(target.read_text())
     expected = attention_map(*load(str(folders / "cool")), "Who?", TEXT, kind="self", layers=[1])
-    (one,) = found["maps"]
+    (one,) = json.loads(target.read_text())["maps"]
     assert (one["model"], one["tokens"], one["layers"]) == ("cool", list(expected.tokens), [1])
     assert one["weights"] == pytest.approx(expected.weights, abs=1e-6)
     inspect(folders / "cool", TEXT, "-o", target)
     assert json.loads(target.read_text())["maps"][0]["title"].startswith("outlook attention, ")
-
-
-def test_settings_go_to_the_tokenizers_that_have_them(folders):
-    for name, words in (("sla", "whitespace"), ("cool", None)):
+    for name, words in (("sla", "whitespace"), ("cool", None)):  # settings go to the tokenizers that have them
         _, tokenizer = load(str(folders / name), settings=["words=whitespace"])
         assert getattr(tokenizer, "words", None) == words
 
 
-def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, capsys):
+def test_texts_of_files_and_two_models_beside_each_other(folders, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
-    texts, target = tmp_path / "texts.txt", tmp_path / "out.png"
+    texts, target, out = tmp_path / "texts.txt", tmp_path / "out.png", tmp_path / "out.json"
     texts.write_text(f"{TEXT}\n\nWho grows roses?\nWho?\n")
     inspect(folders / "sla", "--file", texts, "-o", target)  # gates
     first = target.read_bytes()
@@ -65,38 +61,29 @@ def test_texts_of_a_file_and_two_models_beside_each_other(folders, tmp_path, cap
     inspect(folders / "sam", "--file", texts, "--max-samples", 2, "-o", target)  # weights of tokens
     assert target.read_bytes() != first
     assert capsys.readouterr().out.endswith("replacing the former file.\n")
-    inspect(folders / "cool", "--compare", folders / "sam", TEXT, "Who?", "-o", tmp_path / "out.json")
-    found = json.loads((tmp_path / "out.json").read_text())["maps"]
-    assert [(one["model"], one["tokens"][0]) for one in found] == [
-        *(("cool", "mira"), ("sam", "mira"), ("cool", "who"), ("sam", "who"))
-    ]
+    inspect(folders / "cool", "--compare", folders / "sam", TEXT, "Who?", "-o", out)
+    found = json.loads(out.read_text())["maps"]
+    shown = [(one["model"], one["tokens"][0]) for one in found]
+    assert shown == [("cool", "mira"), ("sam", "mira"), ("cool", "who"), ("sam", "who")]
     assert all(one["title"].startswith("self-attention") for one in found)  # which is what both have
     with pytest.raises(SystemExit):
         inspect(folders / "cool", *["Who?"] * 7, "-o", target)
     assert "7 maps" in capsys.readouterr().err
 
-
-def test_texts_of_a_table(folders, tmp_path):
-    table = tmp_path / "texts.csv"
-    table.write_text("review,label\nMira grows roses.,good\nWho?,bad\n")
+    (table := tmp_path / "texts.csv").write_text("review,label\nMira grows roses.,good\nWho?,bad\n")
     inspect(folders / "sam", "--file", table, "--text-column-names", "review", "-o", tmp_path / "out.html")
     page = (tmp_path / "out.html").read_text()
-    assert page.count("<section>") == 2
-    assert page.count("<h2></h2>") == 2  # the model is in the title
+    assert page.count("<section>") == page.count("<h2></h2>") == 2  # the model is in the title
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([TEXT], "'-o'"),
         ([TEXT, "-o", "out.gif"], "-o out.gif"),
         (["-o", "out.json"], "TEXT or --file"),
         ([TEXT, TEXT, "--pair", TEXT, "-o", "out.json"], "--pair"),
         ([TEXT, "--compare", "nowhere", "-o", "out.json"], "same checkpoint"),
-        ([TEXT, "--layers", "first", "-o", "out.json"], "--layers"),
         ([TEXT, "--layers", "1", "--kind", "gates", "-o", "out.json"], "--layers"),
-        ([TEXT, "-o", "."], "is a directory"),
-        (["--file", "x.txt", "--max-samples", "0", "-o", "out.json"], "--max-samples"),
         (["--file", "nowhere.txt", "-o", "out.json"], "nowhere.txt"),
         ([TEXT, "-o", "out.json", "--config", "parsr=x"], "choose one of cue_marker"),
         ([TEXT, "-o", "out.json"], "Cannot load the model 'nowhere'"),
@@ -104,4 +91,5 @@ def test_texts_of_a_table(folders, tmp_path):
 )
 def test_bad_input_is_one_line_before_anything_is_loaded(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert_only_one_line(lambda: inspect("nowhere", *arguments), message, tmp_path, capsys)
+    lines = assert_one_line_error(lambda: inspect("nowhere", *arguments), message, tmp_path, capsys)
+    assert len(lines) == 1

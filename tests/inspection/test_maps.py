@@ -1,57 +1,81 @@
 """Maps, gates and weights of tokens are the model's own numbers, with the tokens as people read them."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
 from transformers import XLNetTokenizer
 
-from hf_localattn import CoolConfig, CoolForConditionalGeneration, outlook_attention_matrix
+from hf_localattn import CoolForConditionalGeneration, outlook_attention_matrix
 from hf_localattn.inspection import attention_map, gate_values, token_weights
 from hf_localattn.inspection.reading import read
+from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from tests.inspection.models import TEXT, loaded, output_of
-from tests.models.tiny import choices
+from tests.models.tiny import tiny_model
 from tests.qa_helpers import byte_pieces, tiny_bert, word_pieces
 
+TEXT = "the cats sat on the red mat."
 TOKENS = ("[CLS]", "the", "cat", "##s", "sat", "on", "the", "red", "mat", ".", "[SEP]")
+TEXTS = ["the cat.", TEXT, "who sat on the dog?", "red"]
 WINDOW = {"local_attention": "window", "window_size": 1}
+
+
+@cache
+def loaded(name, task="headless", padding_side="right", cls_last=False, backbone=None, **fields):
+    """A model that keeps its attention, in evaluation mode, and its tokenizer. Shared: leave both as they are."""
+    tokenizer = word_pieces(padding_side, cls_last)
+    if name == "stock":
+        model = tiny_bert(tokenizer)
+    else:
+        model = tiny_model(name, task, backbone, **fields)
+        tokenizer = FAMILIES[name].adapt_tokenizer(tokenizer, model)
+        model.resize_token_embeddings(len(tokenizer))
+        with torch.no_grad():
+            for parameter in model.parameters():  # far from uniform
+                parameter.mul_(4)
+    model.set_attn_implementation("eager")
+    return model.eval(), tokenizer
+
+
+def output_of(model, tokenizer, *texts):
+    """What the model itself says of one text, or of one pair."""
+    with torch.no_grad():
+        return model.base_model(**tokenizer(*texts, return_tensors="pt"), output_attentions=True)
 
 
 def mean_of(weights, layers=slice(None)):
     return torch.stack(list(weights))[layers, 0].double().mean((0, 1)).numpy()
 
 
+def outlooks(output):
+    return [outlook_attention_matrix(one)[:, None] for one in output.local_attentions]
+
+
 @pytest.mark.parametrize(
-    ("name", "fields", "kind", "output"),
+    ("name", "fields", "kind", "weights"),
     [
-        ("stock", {}, "auto", "attentions"),
-        ("cool", {}, "self", "attentions"),
-        ("sam-roberta", {}, "auto", "attentions"),
-        ("sla-bert", WINDOW, "auto", "attentions"),
-        ("sla-bert", WINDOW, "local", "local_attentions"),
+        ("stock", {}, "auto", lambda output: output.attentions),
+        ("cool", {}, "self", lambda output: output.attentions),
+        ("cool", {"use_conv": False}, "auto", outlooks),
+        ("cool", {"local_attention": "conv"}, "auto", lambda output: output.attentions),
+        ("sam-roberta", {}, "auto", lambda output: output.attentions),
+        ("sla-bert", WINDOW, "auto", lambda output: output.attentions),
+        ("sla-bert", WINDOW, "local", lambda output: output.local_attentions),
     ],
 )
-def test_a_map_is_the_mean_of_layers_and_heads(name, fields, kind, output):
+def test_a_map_is_the_mean_of_layers_and_heads(name, fields, kind, weights):
     model, tokenizer = loaded(name, **fields)
-    weights = output_of(model, tokenizer, TEXT)[output]
+    weights = weights(output_of(model, tokenizer, TEXT))
     whole = attention_map(model, tokenizer, TEXT, kind=kind, special_tokens=True)
     assert whole.tokens == whole.sources == TOKENS
     assert whole.weights == pytest.approx(mean_of(weights), abs=1e-6)
-    assert whole.weights.sum(1) == pytest.approx(1.0, abs=1e-5)
     assert abs(whole.weights - whole.weights.T).max() > 0.01  # so that rows and columns cannot be mixed up
-    inner = attention_map(model, tokenizer, TEXT, kind=kind, layers=[1, 1])
-    assert (inner.tokens, inner.layers) == (TOKENS[1:-1], (1,))
-    assert inner.weights == pytest.approx(mean_of(weights, [1])[1:-1, 1:-1], abs=1e-6)
-
-
-def test_outlook_weights_are_what_of_a_column_reaches_a_row():
-    model, tokenizer = loaded("cool", use_conv=False)
-    weights = output_of(model, tokenizer, TEXT).local_attentions
-    expected = torch.stack([outlook_attention_matrix(one)[0] for one in weights]).mean(0)[1:-1, 1:-1].numpy()
-    found = attention_map(model, tokenizer, TEXT)
-    assert found.weights == pytest.approx(expected, abs=1e-6)
-    assert abs(found.weights - found.weights.T).max() > 0.01
-    assert (found.row_label, found.column_label) == ("attending token", "attended token")
+    assert (whole.row_label, whole.column_label) == ("attending token", "attended token")
+    last = len(weights) - 1
+    inner = attention_map(model, tokenizer, TEXT, kind=kind, layers=[last, last])
+    assert (inner.tokens, inner.layers) == (TOKENS[1:-1], (last,))
+    assert inner.weights == pytest.approx(mean_of(weights, [last])[1:-1, 1:-1], abs=1e-6)
 
 
 @pytest.mark.parametrize("special_tokens", [True, False])
@@ -61,9 +85,9 @@ def test_every_token_looks_at_the_tokens_of_its_query(special_tokens, caplog):
     found = attention_map(model, tokenizer, text, special_tokens=special_tokens)
     assert found.sources == ("cat", "##s", "red")
     # the marker is a token of the text
-    tokens = ["[CLS]", "the", "[CUE]", "cat", "##s", "sat", "on", "the", "[CUE]", "red", "mat", ".", "[SEP]"]
+    tokens = ("[CLS]", "the", "[CUE]", "cat", "##s", "sat", "on", "the", "[CUE]", "red", "mat", ".", "[SEP]")
     inner = slice(None) if special_tokens else slice(1, -1)
-    assert found.tokens == tuple(tokens[inner])
+    assert found.tokens == tokens[inner]
     weights = output_of(model, tokenizer, text).local_attentions
     assert found.weights == pytest.approx(mean_of(weights)[inner], abs=1e-6)
     assert found.weights.std() > 0.01
@@ -92,39 +116,9 @@ def test_the_model_stays_as_it_was_and_has_to_keep_its_attention():
     modes = [module.training for module in model.modules()]
     attention_map(model, word_pieces(), TEXT)
     assert [module.training for module in model.modules()] == modes
-    assert all(parameter.grad is None for parameter in model.parameters())
     model.set_attn_implementation("sdpa")
     with pytest.raises(ValueError, match="attn_implementation='sdpa'"):
         attention_map(model, word_pieces(), TEXT)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("stock", {"kind": "global"}, "'global'"),
-        ("stock", {"kind": "local"}, "`kind='self'`"),
-        ("sam-roberta", {"kind": "local"}, "`token_weights`"),
-        ("stock", {"layers": [3]}, r"\[3\].* 0 to 2"),
-        ("stock", {"layers": []}, r"\[\]"),
-        ("stock", {"text": "the cat " * 20}, "42 tokens.* 40"),
-        ("stock", {"text": " "}, "text 0"),
-        ("oa-xlnet", {}, r"\[CUE\]"),
-    ],
-)
-def test_what_cannot_be_shown_is_said(name, settings, message):
-    with pytest.raises(ValueError, match=message):
-        attention_map(*loaded(name, backbone="bert" if name == "oa-xlnet" else None), **{"text": TEXT, **settings})
-
-
-def test_what_cool_has_without_an_outlook_is_no_map():
-    for local_attention in {*choices(CoolConfig, "local_attention")} - {"outlook"}:
-        shown = loaded("cool", local_attention=local_attention)
-        with pytest.raises(ValueError, match="`kind='self'`"):
-            attention_map(*shown, TEXT, kind="local")
-        assert attention_map(*shown, TEXT).title.startswith("self-attention")
-
-
-TEXTS = ["the cat.", TEXT, "who sat on the dog?", "red"]
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
@@ -148,25 +142,32 @@ def test_weights_of_tokens_do_not_see_other_texts(pooling, padding_side):
         output = output_of(model, tokenizer, text)
         assert one.weights == pytest.approx(output.token_attention[0, 1:-1].numpy(), abs=1e-5)
         assert one.tokens == tuple(tokenizer.tokenize(text))
+        assert (one.features is None) == (pooling == "rba")
         if pooling == "sam":
             assert one.features == pytest.approx(output.feature_attention[0].numpy(), abs=1e-5)
-        else:
-            assert one.features is None
     (whole,) = token_weights(model, tokenizer, TEXTS[:1], special_tokens=True)
     assert (whole.tokens[0], whole.tokens[-1]) == ("[CLS]", "[SEP]")
     assert whole.weights.sum() == pytest.approx(1.0, abs=1e-5)
 
 
 def test_long_texts_are_cut_and_counted(caplog):
-    model, tokenizer = loaded("sam-roberta")
-    found = token_weights(model, tokenizer, ["the cat", "the cat " * 30], special_tokens=True, batch_size=1)
+    found = token_weights(*loaded("sam-roberta"), ["the cat", "the cat " * 30], special_tokens=True, batch_size=1)
     assert [len(one.tokens) for one in found] == [4, 38]  # RoBERTa counts positions from behind the padding index
     assert "1 of 2 texts" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("function", "name", "settings", "arguments", "word"),
+    ("function", "name", "fields", "arguments", "word"),
     [
+        (attention_map, "stock", {}, {"kind": "global"}, "'global'"),
+        (attention_map, "stock", {}, {"kind": "local"}, "`kind='self'`"),
+        (attention_map, "cool", {"local_attention": "conv"}, {"kind": "local"}, "`kind='self'`"),
+        (attention_map, "sam-roberta", {}, {"kind": "local"}, "`token_weights`"),
+        (attention_map, "cool", {}, {"layers": [3]}, r"\[3\].* 0 to 1"),
+        (attention_map, "stock", {}, {"layers": []}, r"\[\]"),
+        (attention_map, "cool", {}, {"text": "the cat " * 20}, "42 tokens.* 40"),
+        (attention_map, "stock", {}, {"text": " "}, "text 0"),
+        (attention_map, "oa-xlnet", {"backbone": "bert"}, {}, r"\[CUE\]"),
         (gate_values, "cool", {}, {}, "gates.* sla-bert"),
         (token_weights, "sam-roberta", {"use_tam": False}, {}, "token weights.* sam-roberta"),
         (token_weights, "sam-roberta", {}, {"batch_size": 0}, "`batch_size`"),
@@ -176,26 +177,24 @@ def test_long_texts_are_cut_and_counted(caplog):
         (token_weights, "sam-roberta", {}, {"texts": ["the cat", ""]}, "text 1"),
     ],
 )
-def test_what_cannot_be_weighed_is_said(function, name, settings, arguments, word):
+def test_what_cannot_be_shown_is_said(function, name, fields, arguments, word):
+    given = {"text": TEXT} if function is attention_map else {"texts": TEXTS}
     with pytest.raises(ValueError, match=word):
-        function(*loaded(name, **settings), **{"texts": TEXTS, **arguments})
+        function(*loaded(name, **fields), **{**given, **arguments})
 
 
-def test_tokens_are_as_people_read_them():
-    pieces = ("<unk>", "<s>", "</s>", "<pad>", "<sep>", "<cls>", "\u2581ca", "ts", "\u2581")
-    for tokenizer, text, expected in (
+PIECES = ("<unk>", "<s>", "</s>", "<pad>", "<sep>", "<cls>", "\u2581ca", "ts", "\u2581")
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "text", "expected"),
+    [
         (word_pieces(), ("the cats", "sat"), ["[CLS]", "the", "cat", "##s", "[SEP]", "sat", "[SEP]"]),
         # bytes are decoded, and parts of a character show it whole
         (byte_pieces(), "a é中\n", ["<s>", "a", "\u2581", "é", "é", "中", "中", "中", "\\n", "</s>"]),
-        (XLNetTokenizer([(piece, -1.0) for piece in pieces]), "cats", ["\u2581ca", "ts", "<sep>", "<cls>"]),
-    ):
-        assert read(tiny_bert(tokenizer), tokenizer, [text], cut=False).tokens[0] == expected
-
-
-def test_a_slow_tokenizer_is_an_error(monkeypatch):
-    model, tokenizer = loaded("stock")
-    encoded = tokenizer(TEXT, return_tensors="pt")
-    encoded._encodings = None
-    slow = type("Slow", (), {"__call__": lambda *_, **__: encoded, "model_max_length": 64, "padding_side": "right"})()
-    with pytest.raises(ValueError, match="Slow is not a fast tokenizer"):
-        read(model, slow, [TEXT], cut=False)
+        (XLNetTokenizer([(piece, -1.0) for piece in PIECES]), "cats", ["\u2581ca", "ts", "<sep>", "<cls>"]),
+    ],
+    ids=["pieces", "bytes", "sentencepiece"],
+)
+def test_tokens_are_as_people_read_them(tokenizer, text, expected):
+    assert read(tiny_bert(tokenizer), tokenizer, [text], cut=False).tokens[0] == expected

@@ -31,21 +31,14 @@ def forget():
     parse_store._failed.clear()
 
 
-def content(words):
-    return words.number, *(None if part is None else list(part) for part in (words.heads, words.starts, words.ends))
-
-
 def contents(texts, words="parser", parser=None):
-    return [content(one) for one in parse(texts, parser or tiny_parser(), words)]
-
-
-def file_of(folder):
-    (file,) = folder.glob("*.sqlite")
-    return file
+    found = parse(texts, parser or tiny_parser(), words)
+    parts = ((one.number, one.heads, one.starts, one.ends) for one in found)
+    return [[number, *(None if part is None else list(part) for part in others)] for number, *others in parts]
 
 
 def number_of_parses(folder):
-    with sqlite3.connect(file_of(folder)) as connection:
+    with sqlite3.connect(folder / FILE) as connection:
         return connection.execute("SELECT count(*) FROM parses").fetchone()[0]
 
 
@@ -81,7 +74,7 @@ def test_what_changes_a_parse_is_in_its_key_but_no_text_in_the_file(folder, tmp_
     contents([tuple(TEXTS[0].split())])
     contents(TEXTS[:1], parser=retrained(tmp_path / "retrained"))
     assert number_of_parses(folder) == 4
-    assert b"secret" not in file_of(folder).read_bytes()
+    assert b"secret" not in (folder / FILE).read_bytes()
     keys = [("a b",), ("a", "b"), "a b", ("ab",), ("a", "b", "")]
     assert len({key_of(text, "parser", "x") for text in keys} | {key_of("a b", "parser", "y")}) == 6
 
@@ -108,9 +101,8 @@ def _other_database(folder):
 def _damaged_pages(folder):
     contents(TEXTS)
     forget()
-    with file_of(folder).open("r+b") as stream:
-        stream.seek(4096)
-        stream.write(b"\xff" * (file_of(folder).stat().st_size - 4096))
+    whole = (folder / FILE).read_bytes()
+    (folder / FILE).write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
 
 
 BROKEN = {

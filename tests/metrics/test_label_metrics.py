@@ -16,11 +16,11 @@ def compute(name, predictions, references, **options):
     return METRICS[name].compute(predictions=pair[0], references=pair[1], **options)
 
 
-def prf(scores, prefix="", suffix=""):
-    return [scores[f"{prefix}{name}{suffix}"] for name in ("precision", "recall", "f1")]
+def prf(scores, prefix=""):
+    return [scores[f"{prefix}{name}"] for name in ("precision", "recall", "f1")]
 
 
-def test_an_entity_counts_as_a_whole():
+def test_an_entity_counts_as_a_whole_in_all_schemes():
     found = ["B-person I-person O B-place", "B-creative-work O O", "B-only"]
     result = compute("entities", found, ["B-person I-person I-person B-place", "B-creative-work O B-person", "O"])
     assert result["overall_accuracy"] == pytest.approx(5 / 8)
@@ -28,14 +28,9 @@ def test_an_entity_counts_as_a_whole():
     assert result["only"] == {"precision": 0, "recall": 0, "f1": 0, "number": 0}
     assert result["place"] == result["creative-work"] == {"precision": 1, "recall": 1, "f1": 1, "number": 1}
     assert compute("entities", ["B-x", "I-x"], ["B-x", "I-x"])["x"]["number"] == 2  # it ends with its sentence
-
-
-@pytest.mark.parametrize(
-    "labels", ["I-x I-x O I-y I-x", "I-x E-x O E-y E-x", "B-x E-x O S-y S-x", "B-x L-x O U-y U-x"]
-)
-def test_all_schemes_have_the_same_entities(labels):
-    result = compute("entities", [labels], [labels])
-    assert (result["x"]["number"], result["y"]["number"], result["overall_f1"]) == (2, 1, 1)
+    for labels in ("I-x I-x O I-y I-x", "I-x E-x O E-y E-x", "B-x E-x O S-y S-x", "B-x L-x O U-y U-x"):
+        result = compute("entities", [labels], [labels])
+        assert (result["x"]["number"], result["y"]["number"], result["overall_f1"]) == (2, 1, 1)
     assert compute("entities", ["B-x M-x M-x E-x"], ["B-x I-x I-x E-x"])["overall_f1"] == 1
 
 
@@ -202,7 +197,6 @@ def test_all_cases_together():
         ([EMPTY], [NEVER], [0, 100, 0]),
         ([NEVER], [EMPTY], [100, 0, 0]),
         ([NEVER], [NEVER, NEVER], [50, 100, 66.67]),
-        ([UNHAPPY], [WHOLE], [0, 0, 0]),
     ],
 )
 def test_means_over_negations(gold, predicted, expected):

@@ -1,4 +1,4 @@
-"""COOL's layers against the papers' equations and torch's, and its models: order, sizes, losses, stock classes."""
+"""COOL's layers against the papers' equations and torch's, and its models: order, losses, stock classes."""
 
 import pytest
 import torch

@@ -1,7 +1,7 @@
 """Models and data small enough for the scripts, and fixtures that run them with options by name."""
 
 import json
-import shutil
+import re
 
 import pytest
 import torch
@@ -9,9 +9,8 @@ from transformers import BertForSequenceClassification, BertForTokenClassificati
 
 from tests.data.notation import columns
 from tests.qa_helpers import question, tiny_bert, tiny_writer, unanswerable, word_pieces, write_jsonl
-from tests.script_helpers import ROOT, load_main
+from tests.script_helpers import assert_one_line_error, load_main
 
-SAMPLES = ROOT / "hf_localattn" / "resources" / "samples"
 TEXTS = ["the cat sat", "on the mat", "who sat?", "the red dog", "where cats sat", "the mat"]
 PAIRS = {"sentence1": TEXTS, "sentence2": TEXTS[::-1]}
 SENTENCES = [
@@ -33,6 +32,17 @@ JOKES = """id,text,is_humor,humor_rating,offense_rating
 2,who sat,0,,0.0
 3,the dog,1,3.25,1.0
 """
+TEXT_FILES = {
+    "sst5.tsv": 'label\ttext\n4\tthe cat\n0\ta "red mat\n3\ton the mat\n2\tdog\n1\twho sat\n',
+    "jokes.csv": JOKES,
+    "fce.tsv": "the\tc\ncat\ti\n\nsat\tc\non\tc\n",
+    "cged.xml": CGED,
+    "bare.xml": CGED.replace('<ERROR start_off="3" end_off="5" type="S"/>', ""),
+    "swag.csv": SWAG,
+    "bare.csv": "".join(line.rsplit(",", 1)[0] + "\n" for line in SWAG.splitlines()),
+    "labels.json": json.dumps(NAMES),
+    "space.json": '{"learning_rate": [1e-3]}',
+}
 WORDS = ["he", "saw", "the", "old", "house", "and", "she", "never", "left", "it"]
 
 
@@ -57,10 +67,16 @@ def negated(cue, number, length=6):
     return {"id": f"r{number}-{cue}", "sentence_id": f"s{number}", "tokens": tokens, **found}
 
 
-def with_cue(number, marked):
-    """A row of a sentence in the readable notation; two words after each "not" that is a cue are its scope."""
-    return columns(marked, sentence_id=f"s{number}", id=f"{number}-{marked.find('[')}")
-
+DETECTED = {
+    "he saw the old house and she": 0,
+    "old [not] AND SHE he saw the": 1,
+    "she he saw the [not] HOUSE AND": 2,
+    "[not] OLD HOUSE and not he saw": 3,
+    "not old house and [not] HE SAW": 3,
+    "and she [not] SAW THE old house": 4,
+    "saw the old house and she he": 5,
+}
+"""Sentences with their numbers; two words after each "not" that is a cue are its scope."""
 
 NEGATED = [negated(cue, number) for number in range(4) for cue in (1, 4)]
 ROWS = {
@@ -102,13 +118,7 @@ ROWS = {
     "out_of_scope": [{**row, "scope": [0] * 6} for row in NEGATED],
     "long": [*NEGATED[:2], negated(1, 20, length=30), {**negated(25, 30, length=30), "id": "late"}],
     "detected": [
-        with_cue(0, "he saw the old house and she"),
-        with_cue(1, "old [not] AND SHE he saw the"),
-        with_cue(2, "she he saw the [not] HOUSE AND"),
-        with_cue(3, "[not] OLD HOUSE and not he saw"),
-        with_cue(3, "not old house and [not] HE SAW"),
-        with_cue(4, "and she [not] SAW THE old house"),
-        with_cue(5, "saw the old house and she he"),
+        columns(text, sentence_id=f"s{number}", id=f"{number}-{text.find('[')}") for text, number in DETECTED.items()
     ],
 }
 """Rows of the .jsonl files."""
@@ -120,29 +130,22 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scripts")
     for name, rows in ROWS.items():
         write_jsonl(folder / f"{name}.jsonl", rows)
-    (folder / "sst5.tsv").write_text('label\ttext\n4\tthe cat\n0\ta "red mat\n3\ton the mat\n2\tdog\n1\twho sat\n')
-    (folder / "jokes.csv").write_text(JOKES)
-    (folder / "fce.tsv").write_text("the\tc\ncat\ti\n\nsat\tc\non\tc\n")
-    (folder / "cged.xml").write_text(CGED)
-    (folder / "swag.csv").write_text(SWAG)
-    (folder / "bare.csv").write_text("".join(line.rsplit(",", 1)[0] + "\n" for line in SWAG.splitlines()))
-    (folder / "labels.json").write_text(json.dumps(NAMES))
-    (folder / "space.json").write_text('{"learning_rate": [1e-3]}')
+    for name, text in TEXT_FILES.items():
+        (folder / name).write_text(text)
     pieces = word_pieces()
-    save(folder / "plain", tiny_bert(pieces), pieces)
-    save(folder / "left", tiny_bert(pieces), word_pieces("left", cls_last=True))
-    save(folder / "classifier", with_labels(BertForSequenceClassification, pieces, ("cat", "ant", "bee")), pieces)
-    save(folder / "tagger", with_labels(BertForTokenClassification, pieces, ["B-car", *NAMES[::-1]]), pieces)
-    for name in ("bart", "prophetnet"):
-        save(folder / name, tiny_writer(name, pieces), pieces)
-    shutil.copytree(folder / "bart", folder / "left_bart")
-    word_pieces("left").save_pretrained(folder / "left_bart")
+    left, bart, prophetnet = word_pieces("left"), tiny_writer("bart", pieces), tiny_writer("prophetnet", pieces)
+    for name, model, tokenizer in (
+        ("plain", tiny_bert(pieces), pieces),
+        ("left", tiny_bert(pieces), word_pieces("left", cls_last=True)),
+        ("classifier", with_labels(BertForSequenceClassification, pieces, ("cat", "ant", "bee")), pieces),
+        ("tagger", with_labels(BertForTokenClassification, pieces, ["B-car", *NAMES[::-1]]), pieces),
+        ("bart", bart, pieces),
+        ("left_bart", bart, left),
+        ("prophetnet", prophetnet, pieces),
+    ):
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
     return folder
-
-
-def save(folder, model, tokenizer):
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def with_labels(model_class, tokenizer, names):
@@ -165,11 +168,7 @@ COMMON |= {"use_cpu": True, "disable_tqdm": True}
 
 @pytest.fixture
 def run(files, tmp_path):
-    """A function that runs a script in `tmp_path / out` and returns its metrics.
-
-    Options that name an entry of `files` are paths. `data` is the file for training and validation, `do` has the parts
-    of the run, `model` is a checkpoint; without it the script starts from a backbone.
-    """
+    """A function that runs a script and returns its metrics. Options that name an entry of `files` are paths."""
 
     def call(script, data=None, do="train eval predict", out="out", model=None, **options):
         given = {**COMMON, **LENGTHS[script], "output_dir": str(tmp_path / out)}
@@ -193,13 +192,8 @@ def refused(run, tmp_path, capsys):
     """A function that runs a script and checks that it ends with one line with a word, before anything is written."""
 
     def call(word, *arguments, **options):
-        with pytest.raises(SystemExit) as ended:
-            run(*arguments, **options)
-        assert ended.value.code == 2
-        last = capsys.readouterr().err.rstrip("\n").rpartition("\n")[2]
-        assert last.startswith("error: ")
-        assert word in last
-        assert not (tmp_path / options.get("out", "out")).exists()
+        folder = tmp_path / options.get("out", "out")
+        assert_one_line_error(lambda: run(*arguments, **options), re.escape(word), folder, capsys)
 
     return call
 

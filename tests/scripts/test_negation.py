@@ -8,9 +8,10 @@ from transformers import AutoTokenizer
 from hf_localattn.data import load_negation
 from hf_localattn.metrics import load_metric
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
+from hf_localattn.names import SAMPLES
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from tests.scripts.conftest import SAMPLES, json_lines
+from tests.scripts.conftest import json_lines
 from tests.tiny_parser import tiny_parser
 
 STARSEM, BIOSCOPE = (str(SAMPLES / "negation" / name) for name in ("starsem.txt", "bioscope.xml"))

@@ -7,7 +7,7 @@ from transformers import AutoTokenizer
 
 from hf_localattn import SlaBertTokenizer
 from hf_localattn.hub import init_checkpoint
-from tests.scripts.conftest import SAMPLES
+from hf_localattn.names import SAMPLES
 from tests.tiny_parser import tiny_parser
 
 SLA = {"family": "sla-bert", "backbone": "tiny", "max_seq_length": 48}
@@ -60,7 +60,7 @@ def made(tmp_path_factory):
         (False, ["parser=xx_no_such_parser"], "spacy download"),
         (False, ["local_attention=syntactic"], "'syntactic'"),
         (False, ["parser=null"], "dep_heads"),
-        (False, ["syntax_treshold=3"], "'syntax_threshold'"),
+        (False, ["syntax_treshold=3"], "'syntax_treshold'"),
         (True, [], "yourself"),  # of a checkpoint only the tokenizer can be set
         (True, ["words=spaces"], "'spaces'"),
         (True, ["syntax_threshold=2"], "fixed"),

@@ -1,4 +1,4 @@
-"""Tiny models with heads, and a stand-in for a trained negation pipeline; the Hub of this machine, for Spaces."""
+"""Tiny models with heads, as pipelines or as what the page takes for one; the Hub of this machine, for Spaces."""
 
 from functools import cache
 
@@ -7,17 +7,11 @@ from transformers import AutoTokenizer
 
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
-from hf_localattn.serving.page import TASKS, load_pipe
+from hf_localattn.serving.page import load_pipe
 from tests.hub.conftest import hub
+from tests.models.test_pipeline_negation import TOKENIZER, RuleModel
 
 __all__ = ["hub"]
-
-NEGATED = TASKS["negation"].fields[0][1]
-CUES = (
-    ("multi", ["neither", "nor"], ["He neither spoke", "moved"], "He neither spoke nor moved.", 0.98, 0.91),
-    ("affix", ["im"], ["That is", "possible"], "That is impossible.", 0.88, 0.5),
-)
-"""Type, cue, scope and sentence of what is found in `NEGATED`, with the scores of cue and scope."""
 
 
 @cache
@@ -35,29 +29,10 @@ def loaded(name, task, **fields):
 
 
 def pipe(name, task, **fields):
-    model, tokenizer = loaded(name, task, **fields)
+    """What the page asks. The model for "negation" follows rules."""
+    if task == "negation":
+        model, tokenizer = RuleModel.of(TOKENIZER), TOKENIZER
+        model.set_attn_implementation("eager")
+    else:
+        model, tokenizer = loaded(name, task, **fields)
     return load_pipe(task, model, tokenizer=tokenizer)
-
-
-class Cues:
-    """Pipeline "negation" that knows the example of the page, and finds no cue in other texts."""
-
-    def __init__(self):
-        self.model, self.tokenizer = loaded("oa-xlnet", "token-classification")
-
-    def __call__(self, text):
-        def place(part):
-            return {"text": part, "start": text.index(part), "end": text.index(part) + len(part)}
-
-        return [
-            {
-                "kind": "negation",
-                "type": of_type,
-                "cue": [*map(place, cue)],
-                "scope": [*map(place, scope)],
-                "sentence": place(sentence),
-                "score": score,
-                "scope_score": scope_score,
-            }
-            for of_type, cue, scope, sentence, score, scope_score in (CUES if text == NEGATED else ())
-        ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoTokenizer, pipeline
 
 from hf_localattn import CoolConfig, OnnxModel
 from hf_localattn.cli import run
@@ -23,34 +23,33 @@ from tests.models.test_generation import tiny_generator
 from tests.models.tiny import CASES
 
 onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 SLOW = pytest.mark.slow(reason="an export takes ten seconds and more")
 # torch 2.13 copies what it deprecates itself.
 pytestmark = COPIED = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
 
+INFER = runpy.run_path(str(Path(export.__file__).parent / "templates" / "infer.py"))
 QUESTION, PASSAGE = "Who is the baker?", "Hugo is the smith. The baker Mira grows white roses."
 TEXTS = {
     "question-answering": (QUESTION, PASSAGE),
     "multiple-choice": ("Mira bakes", "white roses.", "brown bread for all of them."),
     "fill-mask": ("Mira is [MASK] the [MASK].",),
 }
-SENTENCES = ["Mira is [CUE] not the baker.", "Hugo!", "The baker Mira grows white roses in [CUE] no garden of hers."]
 LABELS = {
     "text-classification": ["no", "yes", "maybe"],
     "token-classification": [*SCOPE_LABELS, *CUE_LABELS[:3]],
 }
+SENTENCES = ["Mira is [CUE] not the baker.", "Hugo!", "The baker Mira grows white roses in [CUE] no garden of hers."]
+QUESTIONS = {"question": [QUESTION, "Who grows roses?"], "context": [PASSAGE, " ".join([PASSAGE] * 9)]}
 CALLS = {
-    "question-answering": (
-        {"question": [QUESTION, "Who grows roses?"], "context": [PASSAGE, " ".join([PASSAGE] * 9)]},
-        {"max_seq_len": 40, "doc_stride": 9, "batch_size": 4, "top_k": 2},
-    ),
-    "text-classification": ({"inputs": SENTENCES}, {"batch_size": 2, "top_k": None}),
-    "token-classification": ({"inputs": SENTENCES}, {"batch_size": 2}),
-    "negation": ({"inputs": ["He neither spoke nor moved. It was impossible."] * 2}, {"batch_size": 3}),
+    "question-answering": ((), {**QUESTIONS, "max_seq_len": 40, "doc_stride": 9, "batch_size": 4, "top_k": 2}),
+    "text-classification": ((SENTENCES,), {"batch_size": 2, "top_k": None}),
+    "token-classification": ((SENTENCES,), {"batch_size": 2}),
+    "negation": ((["He neither spoke nor moved. It was impossible."] * 2,), {"batch_size": 3}),
 }
-"""Inputs of a pipeline by name, and its settings."""
+"""Inputs and settings of a pipeline."""
 
 RUN = """
 import json, runpy, sys
@@ -75,21 +74,13 @@ def checkpoint_of(family, task, folder, **settings):
 
 def same(found, expected):
     """Compare answers, whose scores may differ in the last digits."""
+    if isinstance(expected, dict):
+        found, expected = sorted(found.items()), sorted(expected.items())
     if isinstance(expected, list | tuple):
         for pair in zip(found, expected, strict=True):
             same(*pair)
-    elif isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        same(list(found.values()), list(expected.values()))
     else:
         assert found == (pytest.approx(expected, abs=1e-4) if isinstance(expected, float | np.floating) else expected)
-
-
-def in_pipeline(task, folder):
-    """Return the answers of a pipeline to its inputs."""
-    inputs, settings = CALLS[task]
-    built = pipeline(task, model=str(folder))
-    return built(*inputs.values(), **settings) if "inputs" in inputs else built(**inputs, **settings)
 
 
 @SLOW
@@ -100,40 +91,23 @@ def test_an_exported_folder_answers_like_its_model(family, task, tmp_path, capsy
     assert f"python {out}/infer.py {export.ARGUMENTS.get(task, 'TEXT')}\n" in capsys.readouterr().out
     written = {path.name for path in out.iterdir() if path.suffix != ".py"}
     assert written == {"config.json", "export.json", "model.onnx", "tokenizer.json", "tokenizer_config.json"}
-    for name in (task, "negation") if (family, task) == ("oa-xlnet", "token-classification") else (task,):
-        if name in CALLS:
-            found, expected = (in_pipeline(name, folder) for folder in (out, checkpoint))
-            assert any(expected)
-            same(found, expected)
-    texts = TEXTS.get(task, ("Mira is [CUE] not the baker.",))
+    results = {}
+    for name in {task, "negation"} if (family, task) == ("oa-xlnet", "token-classification") else {task} & {*CALLS}:
+        texts, settings = CALLS[name]
+        found, results[name] = (pipeline(name, model=str(made))(*texts, **settings) for made in (out, checkpoint))
+        assert any(results[name])
+        same(found, results[name])
     hidden = ["hf_localattn", *([] if FAMILIES[family].tokenizer else ["transformers", "torch"])]
-    done = run_fresh(RUN, out, json.dumps(hidden), *texts)
+    done = run_fresh(RUN, out, json.dumps(hidden), *TEXTS.get(task, SENTENCES[:1]))
     assert done.returncode == 0, done.stderr[-2000:]
     assert not done.stderr
     answer = json.loads(done.stdout)
-
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    model = AUTO_CLASSES.get(task, FAMILIES[family].model).from_pretrained(checkpoint)
-    columns = [[texts[0]] * 2, texts[1:]] if task == "multiple-choice" else [[text] for text in texts]
-    encoded = tokenizer(*columns, padding=True, return_tensors="pt")
-    inputs = {name: value[None] for name, value in encoded.items()} if task == "multiple-choice" else encoded
-    with torch.no_grad():
-        output = model(**inputs)
-    if task == "question-answering":
-        assert texts[1][answer["start"] : answer["end"]] == answer["answer"]
-        assert 0 < answer["score"] <= 1
-    elif task in ("text-classification", "multiple-choice"):
-        assert list(answer.values()) == pytest.approx(output.logits[0].softmax(-1).tolist(), abs=1e-4)
-    elif task == "fill-mask":
-        masks = encoded["input_ids"][0] == tokenizer.mask_token_id
-        for one, filled in zip(output.logits[0, masks].softmax(-1), answer, strict=True):
-            scores, best = one.topk(5)
-            same(filled, [*zip(tokenizer.convert_ids_to_tokens(best), scores.tolist(), strict=True)])
+    if task == "text-classification":
+        same(answer, {one["label"]: one["score"] for one in results[task][0]})
+    elif task == "token-classification":
+        assert all([one["word"], one["entity"]] in answer for one in results[task][0])
     elif task == "headless":
-        assert answer == pytest.approx(output.last_hidden_state[0].mean(0).tolist(), abs=1e-3)
-    else:
-        labels = [model.config.id2label[label] for label in output.logits[0].argmax(-1).tolist()]
-        assert answer == [list(pair) for pair in zip(encoded.tokens(), labels, strict=True)]
+        assert len(answer) == AutoConfig.from_pretrained(checkpoint).hidden_size
 
 
 @SLOW
@@ -145,11 +119,10 @@ def test_eight_bit_weights_are_smaller_and_give_similar_answers(tmp_path, caplog
         sizes[quantize] = (out / GRAPH).stat().st_size
         graph = OnnxModel.from_pretrained(out)
         logits[quantize] = graph(**{name: torch.ones(1, 9, dtype=torch.long) for name in graph.input_names}).logits
-        assert logits[quantize].tolist() == [pytest.approx(logits[None][0].tolist(), abs=0.1)]
     assert max(sizes[quantize] for quantize in export.QUANTIZATIONS) < 0.7 * sizes[None]
     assert all(f"After `{quantize}`, outputs differ" in caplog.text for quantize in export.QUANTIZATIONS)
     errors = {quantize: (logits[quantize] - logits[None]).abs().max() for quantize in export.QUANTIZATIONS}
-    assert 0 < errors["int8-weights"] < errors["int8"]
+    assert 0 < errors["int8-weights"] < errors["int8"] < 0.1
 
 
 @SLOW
@@ -163,56 +136,65 @@ def test_a_graph_that_differs_is_not_written(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-REFUSED = {
-    "quantization": (["cool", "out", "--quantize", "int4"], "int4"),
-    "no checkpoint": (["missing", "out"], "missing"),
-    "taken": (["cool", "cool"], "exists already"),
-    "a file": (["cool", "cool/config.json"], "is a file"),
-    "generation": (["generator", "out"], "CoolForConditionalGeneration"),
-    "no parser": (["sla", "out"], "dep_heads"),
-}
+def test_what_cannot_be_exported_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny_generator("bart").save_pretrained("generator")
+    init_checkpoint("sla-bert", "tiny", "sla", parser=None)
+    for words, error in (
+        (["generator", "out"], "CoolForConditionalGeneration"),
+        (["sla", "out"], "dep_heads"),
+        (["missing", "out"], "missing"),
+        (["generator", "out", "--quantize", "int4"], "int4"),
+    ):
+        with pytest.raises((ValueError, OSError), match=error):
+            run(["export", *words])
+    assert not Path("out").exists()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with checkpoints."""
-    folder = tmp_path_factory.mktemp("export")
-    checkpoint_of("cool", "question-answering", folder).rename(folder / "cool")
-    tiny_generator("bart").save_pretrained(folder / "generator")
-    init_checkpoint("sla-bert", "tiny", folder / "sla", parser=None)
-    return folder
-
-
-@pytest.mark.parametrize(("words", "error"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_exported_is_named(words, error, folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    with pytest.raises((ValueError, OSError), match=error):
-        run(["export", *words])
-    assert not (folder / "out").exists()
+def program(task, problem=None, labels=("no", "yes"), **outputs):
+    """`infer.py` with a graph that always has these outputs."""
+    model = INFER["Model"].__new__(INFER["Model"])
+    model.tokenizer = load_tokenizer(str(tiny_backbone())).backend_tokenizer
+    model.settings = {"task": task, "problem_type": problem, "labels": labels, "max_length": None}
+    model.settings |= {"mask_token": "[MASK]", "padding": {}}
+    model.run = lambda inputs: {name: np.array(value, float) for name, value in outputs.items()}
+    return model
 
 
 def test_answers_of_the_program():
-    made = runpy.run_path(str(Path(export.__file__).parent / "templates" / "infer.py"))["Model"]
-    model, logits = made.__new__(made), np.array([0.0, 2.0])
-    for problem, labels, expected in (
-        (None, ["no", "yes"], {"no": 0.1192, "yes": 0.8808}),
-        ("multi_label_classification", ["no", "yes"], {"no": 0.5, "yes": 0.8808}),
-        ("regression", ["no", "yes"], {"no": 0.0, "yes": 2.0}),
-        (None, ["score"], {"score": 2.0}),
-    ):
-        model.settings = {"labels": labels, "problem_type": problem}
-        assert model.label(logits[-len(labels) :]) == pytest.approx(expected, abs=1e-4)
+    task, logits = "text-classification", [[0, 2]]
+    same(program(task, logits=logits)("A"), {"no": 0.1192, "yes": 0.8808})
+    same(program(task, "multi_label_classification", logits=logits)("A"), {"no": 0.5, "yes": 0.8808})
+    same(program(task, "regression", logits=logits)("A"), {"no": 0.0, "yes": 2.0})
+    same(program(task, labels=["score"], logits=[[2]])("A"), {"score": 2.0})
+    same(program("multiple-choice", logits=logits)("Mira", "bakes.", "is"), {"bakes.": 0.1192, "is": 0.8808})
 
-    encoding = load_tokenizer(str(tiny_backbone()))(QUESTION, PASSAGE).encodings[0]
+    rows, _ = program("multiple-choice").encode([("Mira", "bakes."), ("Mira", "grows white roses.")])
+    assert len({*map(len, rows["input_ids"])}) == 1
+    assert np.sum(rows["attention_mask"]) == np.count_nonzero(rows["input_ids"])
+
+    fill = program("fill-mask")
+    encoding, words = fill.tokenizer.encode("[MASK] grows [MASK]"), ["mira", "roses"]
+    scores = np.zeros((1, len(encoding), fill.tokenizer.get_vocab_size()))
+    for place, word in zip((1, len(encoding) - 2), words, strict=True):
+        scores[0, place, fill.tokenizer.token_to_id(word)] = 9.0
+    fill.run = lambda inputs: {"logits": scores}
+    answers = fill("[MASK] grows [MASK]")
+    assert [[one[0][0], len(one)] for one in answers] == [[word, 5] for word in words]
+    assert answers[0][0][1] == pytest.approx(1 / (1 + (scores.shape[-1] - 1) * np.exp(-9)))
+    with pytest.raises(ValueError, match="MASK"):
+        fill("Mira")
+
+    encoding = fill.tokenizer.encode(QUESTION, PASSAGE)
     start, end = (encoding.char_to_token(PASSAGE.index(word), 1) for word in ("Mira", "roses"))
     scores = {name: np.full((1, len(encoding)), -9.0) for name in ("start_logits", "end_logits")}
     scores["start_logits"][0, [1, start]] = 9.0  # the first is in the question
     scores["end_logits"][0, end] = 9.0
-    assert model.answer(PASSAGE, encoding, scores)["answer"] == "Mira grows white roses"
+    found = program("question-answering", **scores)(QUESTION, PASSAGE)
+    same(found, {"answer": "Mira grows white roses", "start": 29, "end": 51, "score": 1.0})
     for task, texts in (("question-answering", [QUESTION]), ("text-classification", []), (None, ["a", "b", "c"])):
-        model.settings = {"task": task}
         with pytest.raises(ValueError, match=f"not {len(texts)}"):
-            model(*texts)
+            program(task)(*texts)
 
 
 IDS = """<ir_version: 9, opset_import: ["": 17]>
@@ -226,38 +208,31 @@ graph (int64[batch, length] input_ids, int64[batch, length] attention_mask) => (
 }"""
 
 
-@pytest.fixture(scope="module")
-def labeler(tmp_path_factory):
-    """An exported token classifier, whose graph gives each token its id as the logit of the second label."""
-    folder = tmp_path_factory.mktemp("exported")
-    onnx.save(onnx.parser.parse_model(IDS), folder / GRAPH)
-    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(folder)
-    CoolConfig(architectures=["CoolForTokenClassification"]).to_json_file(folder / "config.json")
-    (folder / SETTINGS).write_text("{}")
-    return folder
-
-
-def test_a_folder_is_a_model_of_its_pipeline(labeler, caplog):
-    made = pipeline("token-classification", model=str(labeler), batch_size=2)
+def test_a_folder_is_a_model_of_its_pipeline(tmp_path, caplog):
+    """The graph gives each token its id as the logit of the second label."""
+    with pytest.raises(FileNotFoundError, match=r"model\.onnx"):
+        OnnxModel.from_pretrained(tmp_path)
+    onnx.save(onnx.parser.parse_model(IDS), tmp_path / GRAPH)
+    AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path)
+    CoolConfig(architectures=["CoolForTokenClassification"]).to_json_file(tmp_path / "config.json")
+    settings = {"task": "token-classification", "labels": ["no", "yes"], "max_length": 4, "padding": {}}
+    (tmp_path / SETTINGS).write_text(json.dumps(settings))
+    made = pipeline("token-classification", model=str(tmp_path), batch_size=2)
     texts = ["Mira grows white roses.", "Hugo!"]
     for text, labels in zip(texts, made(texts), strict=True):
         assert [label["word"] for label in labels] == made.tokenizer.tokenize(text)
         assert {label["entity"] for label in labels} == {"LABEL_1"}
     assert "not supported" not in caplog.text
     assert "CoolForTokenClassification" in repr(made)
-    model = OnnxModel.from_pretrained(labeler)
+    model = OnnxModel.from_pretrained(tmp_path)
     assert not model.can_generate()
     output = model(**made.tokenizer("Mira", return_tensors="pt"))
     assert output.logits[0].tolist() == [[0, number] for number in made.tokenizer("Mira")["input_ids"]]
-
-
-def test_mistakes_with_a_folder_are_named(labeler, tmp_path):
     with pytest.raises(ValueError, match="attention_mask"):
-        OnnxModel.from_pretrained(labeler)(input_ids=torch.ones(1, 3, dtype=torch.long))
-    with pytest.raises(FileNotFoundError, match=r"model\.onnx"):
-        OnnxModel.from_pretrained(tmp_path)
-    for task in ("question-answering", "text-classification"):
-        with pytest.raises(LookupError, match=f"no {task} head: it is an exported CoolForTokenClassification"):
-            pipeline(task, model=str(labeler))
+        model(input_ids=torch.ones(1, 3, dtype=torch.long))
+    cut = [[token, "yes"] for token in ("mira", "grows", "white")]
+    assert INFER["Model"](tmp_path)("Mira grows white roses.")[1:-1] == cut[:2]
+    with pytest.raises(LookupError, match="no text-classification head: it is an exported CoolForTokenClassification"):
+        pipeline("text-classification", model=str(tmp_path))
     with pytest.raises(ValueError, match="scopes"):
-        pipeline("negation", model=str(labeler))
+        pipeline("negation", model=str(tmp_path))

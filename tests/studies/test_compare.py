@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from hf_localattn.cli import main
+from hf_localattn.files import atomic_write
 from hf_localattn.studies.compare import compare_runs, holm
 
 SCORES = {"cool": (0.9, 0.95, 0.85), "plain": (0.6, 0.75, 0.7)}
@@ -16,10 +17,9 @@ DIFFERENCES = np.subtract(*SCORES.values())
 
 def write_run(folder, accuracy, *, seed=0, data="40 rows, sha256 a"):
     """The output folder of a script."""
-    folder.mkdir(parents=True)
     metrics = {"eval_accuracy": accuracy, "eval_loss": 0.5, "eval_runtime": 1.0, "train_loss": 0.1}
-    (folder / "all_results.json").write_text(json.dumps(metrics))
-    (folder / "run.json").write_text(json.dumps({"seed": seed, "validation data": data, "train data": f"{seed}"}))
+    atomic_write(folder / "all_results.json", json.dumps(metrics))
+    atomic_write(folder / "run.json", json.dumps({"seed": seed, "validation data": data, "train data": f"{seed}"}))
 
 
 @pytest.fixture
@@ -29,16 +29,14 @@ def runs(tmp_path):
         for number, accuracy in enumerate(accuracies):
             write_run(tmp_path / f"{name}-{number}", accuracy, seed=number)
             write_run(tmp_path / f"folds-{name}" / f"fold-{number + 1}", accuracy, seed=number)
-        (tmp_path / f"folds-{name}" / "folds.json").write_text(json.dumps({"settings": {"num_folds": 3}}))
     for name in ("again-1", "again-2"):
         write_run(tmp_path / name, 0.9, seed=2)
     write_run(tmp_path / "other-0", 0.9, data="40 rows, sha256 b")
     write_run(tmp_path / "nan-0", None)
-    (tmp_path / "unfinished").mkdir()
-    (tmp_path / "unfinished" / "folds.json").write_text(json.dumps({"settings": {"num_folds": 3}}))
-    common = {"folds": None, "data": {}}
+    for name in ("folds-cool", "folds-plain", "unfinished"):
+        atomic_write(tmp_path / name / "folds.json", json.dumps({"settings": {"num_folds": 3}}))
     rows = [
-        {"row": row, "task": task, "run": seed, "metrics": {"predict_f1": base + seed}, **common}
+        {"row": row, "task": task, "run": seed, "metrics": {"predict_f1": base + seed}, "folds": None, "data": {}}
         for row, base, tasks in (("x", 3.0, "tu"), ("y", 1.0, "t"))
         for task in tasks
         for seed in (1, 2, 3)
@@ -116,6 +114,4 @@ def test_limits_are_told(own, other, difference, remark):
 
 
 def test_holm():
-    assert holm([0.04, 0.01, None, 0.03, 0.9]) == [
-        pytest.approx(x) if x else None for x in (0.09, 0.04, None, 0.09, 0.9)
-    ]
+    assert holm([0.04, 0.01, None, 0.03, 0.9]) == pytest.approx([0.09, 0.04, None, 0.09, 0.9])

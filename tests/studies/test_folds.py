@@ -2,16 +2,16 @@
 
 import json
 import math
-from functools import partial
 
 import pytest
 
 from hf_localattn.studies import command
-from hf_localattn.studies.processes import RunFailed, run_all
+from hf_localattn.studies.processes import RunFailed
 from hf_localattn.training.run_record import scores_of
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.qa_helpers import question, write_jsonl
 from tests.script_helpers import assert_one_line_error, load_main
+from tests.scripts.conftest import state_of
 
 ROWS = "sample:reviews.csv"
 STEPS = ("--max_steps", "2", "--save_strategy", "steps", "--save_steps", "1", "--learning_rate", "1e-2")
@@ -19,15 +19,13 @@ ONE_STEP = ("--max_steps", "1", "--save_strategy", "no")
 STOPPING = ("--early_stopping_patience", "2", "--num_train_epochs", "9", "--learning_rate", "0")
 
 
+COMMON = "--family baseline --backbone tiny --max_seq_length 24 --per_device_train_batch_size 2 --use_cpu"
+main = load_main("run_glue")
+
+
 def options(output_dir, *more, data=ROWS, folds=3):
-    common = ["--family", "baseline", "--backbone", "tiny", "--train_file", str(data), "--num_folds", str(folds)]
-    common += ["--max_seq_length", "24", "--per_device_train_batch_size", "2", "--use_cpu", "--disable_tqdm", "true"]
-    return [*common, "--output_dir", str(output_dir), *more]
-
-
-@pytest.fixture(scope="module")
-def main():
-    return load_main("run_glue")
+    own = ["--train_file", str(data), "--num_folds", str(folds), "--output_dir", str(output_dir)]
+    return [*COMMON.split(), *own, "--disable_tqdm", "true", *more]
 
 
 def without(option, given):
@@ -39,12 +37,8 @@ def folds_of(output_dir):
     return json.loads((output_dir / "folds.json").read_text())["folds"]
 
 
-def state(folder):
-    return json.loads((folder / "trainer_state.json").read_text())
-
-
 @pytest.fixture(scope="module")
-def whole(main, tmp_path_factory):
+def whole(tmp_path_factory):
     """The folder and the metrics of a run in one go."""
     folder = tmp_path_factory.mktemp("whole")
     return folder, main(options(folder, *STEPS))
@@ -61,71 +55,48 @@ def test_every_row_is_tested_once(whole):
     assert all((folder / f"fold-{k}" / "predict_results.txt").is_file() for k in (1, 2, 3))
 
 
-def interrupted(runs, *machine, count, **options):
-    """Stand for `run_all`: Ctrl-C after some runs."""
-    for number, one in enumerate(run_all(runs, *machine, **options), start=1):
-        yield one
-        if number == count:
-            raise KeyboardInterrupt
-
-
-def killed_when(monkeypatch, is_time):
-    """End the training of this process after the first checkpoint at which it is time."""
-    original = LocalAttentionTrainer._save_checkpoint
-
-    def save(self, *args, **kwargs):
-        original(self, *args, **kwargs)
-        if is_time(self.state):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(LocalAttentionTrainer, "_save_checkpoint", save)
-
-
-def test_a_killed_command_goes_on_and_ends_as_if_it_had_not_been(main, whole, tmp_path, monkeypatch):
-    """Killed after the first fold, and in the second one, which is run by itself and then with the others."""
-    with monkeypatch.context() as patched:
-        patched.setattr(command, "run_all", partial(interrupted, count=1))
-        with pytest.raises(KeyboardInterrupt):
-            main(options(tmp_path, *STEPS))
-        killed_when(patched, lambda state: True)
-        with pytest.raises(KeyboardInterrupt):
-            main(options(tmp_path, *STEPS, "--fold", "2"))
-    assert len(folds_of(tmp_path)) == 1
-    assert (tmp_path / "fold-2" / "checkpoint-1").is_dir()
-    before = (tmp_path / "fold-1" / "model.safetensors").stat().st_mtime_ns
+def test_folds_by_themselves_are_those_of_the_whole_run(whole, tmp_path):
     third = main(options(tmp_path, *STEPS, "--fold", "3"))
     assert main(options(tmp_path, *STEPS, "--fold", "3"))["predict_loss"] == third["predict_loss"]
+    before = (tmp_path / "fold-3" / "model.safetensors").stat().st_mtime_ns
     assert main(options(tmp_path, *STEPS)) == whole[1]
-    assert (tmp_path / "fold-1" / "model.safetensors").stat().st_mtime_ns == before
+    assert (tmp_path / "fold-3" / "model.safetensors").stat().st_mtime_ns == before
     assert list(map(scores_of, folds_of(tmp_path))) == list(map(scores_of, folds_of(whole[0])))
 
 
-def test_a_fold_that_fails_ends_the_command_with_its_error(main, tmp_path, monkeypatch, capsys):
+def test_a_fold_that_fails_ends_the_command_with_its_error(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "run_all", lambda runs, *_, **__: [(next(iter(runs)), RunFailed("no room"))])
     with pytest.raises(SystemExit):
         main(options(tmp_path / "out", *STEPS))
     assert capsys.readouterr().err.strip().endswith("error: Fold 1 failed: no room")
 
 
-def test_training_stops_early_and_the_best_model_is_left(main, tmp_path):
+def test_training_stops_early_and_the_best_model_is_left(tmp_path):
     main(options(tmp_path, *STOPPING, "--workers", "2", folds=2))
     for fold in (tmp_path / "fold-1", tmp_path / "fold-2"):
-        after = state(fold)
+        after = state_of(fold)
         assert after["epoch"] == 3  # the best one, and two that are not better
         best = fold / f"checkpoint-{after['global_step'] // 3}"
         assert after["best_model_checkpoint"] == str(best)
         assert (fold / "model.safetensors").read_bytes() == (best / "model.safetensors").read_bytes()
 
 
-def test_patience_is_not_renewed_when_a_run_is_resumed(main, tmp_path, monkeypatch):
+def test_patience_is_not_renewed_when_a_run_is_resumed(tmp_path, monkeypatch):
     """Without folds, and killed after the second epoch, when half of the patience is left."""
+    save = LocalAttentionTrainer._save_checkpoint
+
+    def save_and_end(self, *args, **kwargs):
+        save(self, *args, **kwargs)
+        if self.state.epoch == 2:
+            raise KeyboardInterrupt
+
     given = without("--num_folds", options(tmp_path, *STOPPING, "--do_train", "--validation_file", ROWS))
     with monkeypatch.context() as patched:
-        killed_when(patched, lambda state: state.epoch == 2)
+        patched.setattr(LocalAttentionTrainer, "_save_checkpoint", save_and_end)
         with pytest.raises(KeyboardInterrupt):
             main(given)
     main(given)
-    assert state(tmp_path)["epoch"] == 3
+    assert state_of(tmp_path)["epoch"] == 3
 
 
 @pytest.mark.parametrize(
@@ -150,7 +121,7 @@ def test_questions_about_one_passage_stay_together(tmp_path):
     assert not {number % 4 for number in tested[0]} & {number % 4 for number in tested[1]}
 
 
-def test_files_that_are_given_are_used_by_all_runs(main, tmp_path):
+def test_files_that_are_given_are_used_by_all_runs(tmp_path):
     main(options(tmp_path, *ONE_STEP, "--validation_file", ROWS, "--test_file", ROWS, folds=2))
     folds = folds_of(tmp_path)
     assert [[fold[f"{p}_samples"] for p in ("train", "eval", "predict")] for fold in folds] == [[12, 12, 12]] * 2
@@ -178,16 +149,16 @@ def test_labels_of_words_that_a_fold_does_not_train_on(tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_the_user_can_mend_is_one_line(main, changes, message, tmp_path, monkeypatch, capsys):
+def test_what_the_user_can_mend_is_one_line(changes, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_jsonl(tmp_path / "unlabeled.jsonl", [{"text": "the cat sat"}])
     given = options(tmp_path / "out", *changes)
     given = without("--num_folds", given) if "--do_train" in changes else given
-    assert_one_line_error(main, given, message, tmp_path / "out", capsys)
+    assert_one_line_error(lambda: main(given), message, tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize("more", [["--learning_rate", "1e-3"], ["--fold", "1", "--seed", "3"]], ids=" ".join)
-def test_another_command_is_refused(main, whole, more, capsys):
+def test_another_command_is_refused(whole, more, capsys):
     with pytest.raises(SystemExit):
         main(options(whole[0], *STEPS, *more))
     assert "holds another run" in capsys.readouterr().err

@@ -83,18 +83,20 @@ def test_what_is_killed_too_often_fails(data, tmp_path, monkeypatch, kill_when):
         run_script(script_run(tmp_path / "run", data), {}, os.getcwd())
 
 
+DRIVER = """
+import json, sys; from pathlib import Path
+from hf_localattn.studies.processes import ScriptRun, run_all
+runs = [ScriptRun("glue", options, Path(folder)) for options, folder in json.load(open(sys.argv[1]))]
+print(list(run_all(runs, 2, use_cpu=True)))
+"""
+
+
 def test_runs_end_with_the_process_that_has_started_them(data, tmp_path):
     """Of a program without a guard of its main part, killed while two runs train."""
     endless = {"max_steps": 100_000, "save_steps": 100_000, "num_train_epochs": 1}
     runs = [script_run(tmp_path / name, data, **endless) for name in "ab"]
     (tmp_path / "runs.json").write_text(json.dumps([[run.options, str(run.folder)] for run in runs]))
-    program = (
-        "import json, sys; from pathlib import Path\n"
-        "from hf_localattn.studies.processes import ScriptRun, run_all\n"
-        "runs = [ScriptRun('glue', options, Path(folder)) for options, folder in json.load(open(sys.argv[1]))]\n"
-        "print(list(run_all(runs, 2, use_cpu=True)))\n"
-    )
-    (tmp_path / "driver.py").write_text(program)
+    (tmp_path / "driver.py").write_text(DRIVER)
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
     with subprocess.Popen([sys.executable, tmp_path / "driver.py", tmp_path / "runs.json"]) as driver:
         while not all(log.is_file() and "Training" in log.read_text() for log in logs):
@@ -108,11 +110,12 @@ def test_runs_end_with_the_process_that_has_started_them(data, tmp_path):
     pytest.fail("the runs go on")
 
 
-@pytest.mark.parametrize(("files", "is_finished"), [([], False), (["all_results.json"], True), ([UNFINISHED], False)])
-def test_a_run_is_finished_when_its_last_file_is_there(files, is_finished, tmp_path):
-    for name in files:
-        (tmp_path / name).write_text("{}")
-    assert (finished(tmp_path) is not None) == is_finished
+def test_a_run_is_finished_when_its_mark_is_gone(tmp_path):
+    assert finished(tmp_path) is None
+    (tmp_path / "all_results.json").write_text("{}")
+    assert finished(tmp_path) == {}
+    (tmp_path / UNFINISHED).touch()
+    assert finished(tmp_path) is None
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

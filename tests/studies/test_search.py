@@ -5,15 +5,14 @@ import logging
 import re
 import shlex
 import sys
-from functools import partial
 
 import pytest
 
 from hf_localattn.studies import search
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, read_options
-from tests.script_helpers import assert_one_line_error, load_main
-from tests.studies.test_folds import interrupted, without
+from tests.script_helpers import assert_one_line_error
+from tests.studies.test_folds import main, without
 
 optuna = pytest.importorskip("optuna", reason="the extra `search`")
 
@@ -26,41 +25,31 @@ SPACE = {
 }
 
 
-@pytest.fixture(scope="module")
-def main():
-    return load_main("run_glue")
+COMMON = "--family cool --backbone tiny --local_config num_local_layers=1 --max_seq_length 16 --max_steps 2 --use_cpu"
+COMMON += " --train_file sample:reviews.csv --validation_file sample:reviews.csv --disable_tqdm true"
 
 
 def options(output_dir, space, *more):
     file = output_dir.with_name("space.json")
     file.write_text(json.dumps(space))
-    return [
-        *("--family", "cool", "--backbone", "tiny", "--local_config", "num_local_layers=1"),
-        *("--train_file", "sample:reviews.csv", "--validation_file", "sample:reviews.csv"),
-        *("--search_space", str(file), "--max_seq_length", "16", "--max_steps", "2", "--use_cpu"),
-        *("--disable_tqdm", "true", "--output_dir", str(output_dir), *more),
-    ]
+    return [*COMMON.split(), "--search_space", str(file), "--output_dir", str(output_dir), *more]
 
 
 def found_in(output_dir):
     return json.loads((output_dir / "search.json").read_text())
 
 
-def settings(output_dir):
-    return [(trial["setting"], trial["metrics"]) for trial in found_in(output_dir)["trials"]]
-
-
 DRAWN = ("--search_trials", "3", "--metric_for_best_model", "loss")
 
 
 @pytest.fixture(scope="module")
-def whole(main, tmp_path_factory):
+def whole(tmp_path_factory):
     """A search in one go: its folder and what it returns."""
     folder = tmp_path_factory.mktemp("whole") / "out"
     return folder, main(options(folder, SPACE, *DRAWN))
 
 
-def test_a_search_leaves_its_trials_and_its_best_setting_has_its_score_again(main, whole, tmp_path):
+def test_a_search_leaves_its_trials_and_its_best_setting_has_its_score_again(whole, tmp_path):
     """Rates, epochs and fields arrive in the trial's model as they do in that of a command."""
     folder, metrics = whole
     found = found_in(folder)
@@ -74,28 +63,25 @@ def test_a_search_leaves_its_trials_and_its_best_setting_has_its_score_again(mai
     assert {name: again[name] for name in metrics} == pytest.approx(metrics, rel=1e-6)
 
 
-def test_a_killed_search_goes_on_and_ends_as_if_it_had_not_been(main, whole, tmp_path, monkeypatch, caplog):
-    """Killed after a trial, and again before the next one had a setting."""
+def test_a_search_with_more_trials_goes_on_and_ends_as_if_it_had_had_them(whole, tmp_path, caplog):
+    """Also if a trial has begun and not ended; tests/faults kills one."""
     folder, given = tmp_path / "out", options(tmp_path / "out", SPACE, *DRAWN)
-    fewer = ["2" if word == "3" else word for word in given]
-    with monkeypatch.context() as patched:
-        patched.setattr(search, "run_all", partial(interrupted, count=1))
-        with pytest.raises(KeyboardInterrupt):
-            main(fewer)
-    assert len(found_in(folder)["trials"]) == 1
-    study = optuna.load_study(study_name="search", storage=f"sqlite:///{folder}/search.db")
-    study.ask()
     with caplog.at_level(logging.INFO, "hf_localattn"):
-        main(fewer)
-        assert main(given) == whole[1]  # more trials are no other command
-    assert settings(folder) == settings(whole[0])
+        main(["2" if word == "3" else word for word in given])
+        study = optuna.load_study(study_name="search", storage=f"sqlite:///{folder}/search.db")
+        study.ask()
+        assert main(given) == whole[1]
+    own, others = (
+        [(one["setting"], one["metrics"]) for one in found_in(each)["trials"]] for each in (folder, whole[0])
+    )
+    assert own == others
     assert re.search(r"Trial 2 of 2: loss \d\.\d{4} with --learning_rate .*; the best is .* of trial \d", caplog.text)
     assert "| trial | loss | learning_rate | warmup_steps |" in caplog.text
     assert f"The best setting: {found_in(folder)['best']}" in caplog.text
     assert not study.get_trials(states=(optuna.trial.TrialState.RUNNING, optuna.trial.TrialState.WAITING))
 
 
-def test_all_combinations_are_tried_once_and_the_main_score_decides(main, tmp_path, capsys):
+def test_all_combinations_are_tried_once_and_the_main_score_decides(tmp_path, capsys):
     space = {"learning_rate": [0.001, 0.01], "outlook_kernel_size": {"low": 1, "high": 3, "step": 2}}
     given = options(tmp_path / "out", space, "--early_stopping_patience", "1", "--num_train_epochs", "2")
     metrics, found = main(given), found_in(tmp_path / "out")
@@ -114,7 +100,7 @@ FAILS = "cosine_with_min_lr"
 """A schedule that is refused when training begins: the minimum is not given."""
 
 
-def test_a_trial_that_fails_is_noted_and_the_others_go_on(main, tmp_path, caplog, monkeypatch):
+def test_a_trial_that_fails_is_noted_and_the_others_go_on(tmp_path, caplog, monkeypatch):
     """Without token attention its length is idle."""
     space = {"lr_scheduler_type": ["linear", FAILS, "constant"], "pooling": ["none"], "tam_max_length": [8, 24]}
     given = options(tmp_path / "out", space, *SAM)
@@ -131,7 +117,7 @@ def test_a_trial_that_fails_is_noted_and_the_others_go_on(main, tmp_path, caplog
     assert found_in(tmp_path / "out") == found
 
 
-def test_trials_that_all_fail(main, tmp_path):
+def test_trials_that_all_fail(tmp_path):
     with pytest.raises(ValueError, match=rf"no trial has a score.* Trial 1 failed with .*{FAILS}.*: "):
         main(options(tmp_path / "out", {"lr_scheduler_type": [FAILS]}, *SAM))
     assert found_in(tmp_path / "out")["best"] is None
@@ -145,7 +131,7 @@ def test_null_is_a_value_also_after_the_command_line_has_been_read(tmp_path):
     assert read_space(str(tmp_path / "space.yaml"), model_args)["lookahead_steps"].choices == ("null", "5")
 
 
-def test_a_loss_that_is_no_number_is_the_worst(main, tmp_path, monkeypatch):
+def test_a_loss_that_is_no_number_is_the_worst(tmp_path, monkeypatch):
     losses = iter([float("nan"), 0.5])
     monkeypatch.setattr(search, "run_all", lambda runs, *_, **__: ((run, {"eval_loss": next(losses)}) for run in runs))
     given = options(tmp_path / "out", {"learning_rate": [0.1, 0.2]}, "--metric_for_best_model", "loss")
@@ -178,19 +164,16 @@ REFUSED = {
     "metric": (RATE, ("--metric_for_best_model", "bleu"), "--metric_for_best_model .* loss"),
     "no-trials": (RATE, ("--search_trials", "0"), "--search_trials .* 0"),
     "no-file": (RATE, ("--search_space", "no.yaml"), "no.yaml"),
-    "nothing-to-evaluate-on": (RATE, ("--validation_file",), "--search_space .* --validation_file"),
+    "nothing-to-evaluate-on": (RATE, (), "--search_space .* --validation_file"),
+    "no-optuna": (RATE, (), r"--search_space needs optuna: .*hf_localattn\[search\]"),
 }
 
 
-@pytest.mark.parametrize(("space", "more", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_the_user_can_mend_is_one_line(main, tmp_path, capsys, space, more, message):
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_the_user_can_mend_is_one_line(tmp_path, capsys, monkeypatch, case):
+    space, more, message = REFUSED[case]
     given = options(tmp_path / "out", space, *more)
-    if more == ("--validation_file",):
-        given = without("--validation_file", given[:-1])
-    assert_one_line_error(main, given, message, tmp_path / "out", capsys)
-
-
-def test_without_optuna_nothing_is_begun(main, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    message = r"--search_space needs optuna: .*hf_localattn\[search\]"
-    assert_one_line_error(main, options(tmp_path / "out", RATE), message, tmp_path / "out", capsys)
+    given = without("--validation_file", given) if case == "nothing-to-evaluate-on" else given
+    if case == "no-optuna":
+        monkeypatch.setitem(sys.modules, "optuna", None)
+    assert_one_line_error(lambda: main(given), message, tmp_path / "out", capsys)

@@ -11,7 +11,7 @@ from transformers import BertConfig
 from hf_localattn.data.folds import Fold
 from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.tasks import DataArguments, Scored, Task, TextClassification, prepare_run
-from hf_localattn.tasks.run import choose_best_metric, load_splits, make_features
+from hf_localattn.tasks.run import load_splits
 from hf_localattn.tasks.task import checkpoint_labels, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from tests.qa_helpers import write_jsonl
@@ -109,23 +109,6 @@ def test_a_head_of_one_output_predicts_scores():
     assert checkpoint_labels(BertConfig(num_labels=1)) == labels("score")
 
 
-@pytest.mark.parametrize(
-    ("options", "metrics", "expected"),
-    [
-        ({}, "loss f1", (None, None)),
-        ({"early_stopping_patience": 1}, "loss", ("loss", False)),
-        ({"early_stopping_patience": 1}, "accuracy loss f1", ("accuracy", True)),  # as --metric_name says
-        ({"metric_for_best_model": "eval_f1"}, "loss f1", ("f1", True)),
-        ({"metric_for_best_model": "loss"}, "loss f1", ("loss", False)),
-        ({"metric_for_best_model": "loss"}, "f1 accuracy", ("f1", True)),  # of answers there is no loss
-    ],
-)
-def test_the_score_that_tells_the_best_model(options, metrics, expected):
-    args = TrainingArguments("out", report_to="none", use_cpu=True, do_eval=True, **options)
-    choose_best_metric(args, SimpleNamespace(metrics={name: name != "loss" for name in metrics.split()}))
-    assert (args.metric_for_best_model, args.greater_is_better) == expected
-
-
 WORK = {"seed": 3, "do_train": True, "do_eval": True, "do_predict": False}
 
 
@@ -163,20 +146,3 @@ def test_drawn_training_rows_are_nested_and_depend_on_the_seed():
     assert loaded(10)["train"] == list(range(10))
     of_fold, whole = (loaded(n, Fold(1, 2, seed=0), draw_train_samples=True)["train"] for n in (10, 100))
     assert (len(of_fold), set(of_fold) < set(whole)) == (10, True)
-
-
-@pytest.mark.parametrize(
-    ("masks", "is_told"),
-    [
-        ([[0, 0], [0]], True),
-        ([[[0, 0], [0]], [[0], [0]]], True),  # of multiple choice: a mask for each text
-        ([[0, 0], [1]], False),
-        ([[[0, 1], [0]], [[0], [0]]], False),
-    ],
-)
-def test_rows_without_any_query_are_told(masks, is_told, caplog):
-    task = Parity(DataArguments(train_file="x"), TrainingArguments("out", use_cpu=True, report_to="none"))
-    features = {"query_mask": masks, "input_ids": masks}
-    task.max_length, task.encoder = 9, lambda split: (lambda batch, tokenizer: features, {})
-    make_features(task, "train", Dataset.from_dict({"text": ["a", "b"]}), None)
-    assert ("has a query" in caplog.text) is is_told

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from hf_localattn.cli import main
@@ -10,25 +9,15 @@ from hf_localattn.inspection import attention_map
 from tests.script_helpers import load_main
 
 
-@pytest.fixture
-def folder(tmp_path, capsys):
-    assert main(["init", "toy", "tiny", str(tmp_path / "toy"), "--config", "num_toy_layers=1"]) in (0, None)
-    return tmp_path / "toy"
-
-
-def test_init_writes_a_checkpoint_with_its_code(folder):
+def test_it_has_a_checkpoint_with_its_code_a_card_and_a_picture(tmp_path):
+    folder = tmp_path / "toy"
+    assert main(["init", "toy", "tiny", str(folder), "--config", "num_toy_layers=1"]) in (0, None)
     assert json.loads((folder / "config.json").read_text())["num_toy_layers"] == 1
     assert {"modeling_toy.py", "toy_attention.py", "task_heads.py"} <= {path.name for path in folder.iterdir()}
-
-
-def test_the_card_tells_of_the_family(folder):
     assert main(["card", str(folder)]) in (0, None)
     card = (folder / "README.md").read_text()
     assert "Toy, a family to try the registry with" in card
     assert 'tokenizer("A toy is read.", return_tensors="pt")' in card
-
-
-def test_its_attention_can_be_shown(folder):
     model, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     found = attention_map(model, tokenizer, "the cat sat.")
     assert found.title == "toy attention, layer 0"
@@ -36,9 +25,7 @@ def test_its_attention_can_be_shown(folder):
 
 
 def test_a_script_trains_it(tmp_path):
-    rows = [{"sentence": text, "label": number % 2} for number, text in enumerate(("a cat", "the dog", "no", "yes"))]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = ["--family", "toy", "--backbone", "tiny", "--local_config", "toy_window=2", "--max_steps", "1"]
-    options += ["--train_file", str(tmp_path / "rows.jsonl"), "--do_train", "--use_cpu", "--report_to", "none"]
+    options += ["--train_file", "sample:reviews.csv", "--do_train", "--use_cpu", "--report_to", "none"]
     load_main("run_glue")([*options, "--output_dir", str(tmp_path / "out")])
     assert json.loads((tmp_path / "out" / "config.json").read_text())["toy_window"] == 2

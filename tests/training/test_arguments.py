@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from hf_localattn.files import atomic_write
 from hf_localattn.tasks.question_answering import QuestionAnsweringDataArguments
 from hf_localattn.training.arguments import (
     GenerationTrainingArguments,
@@ -53,11 +54,6 @@ def test_arguments_that_do_not_go_together(arguments, message):
         parse([*arguments.split(), *DATA])
 
 
-def test_fields_of_a_family_come_as_a_list():
-    arguments = ["--family", "cool", "--backbone", "x", "--local_config", "mode=l2g", "use_conv=no", *DATA]
-    assert parse(arguments)[0].local_config == ["mode=l2g", "use_conv=no"]
-
-
 def test_values_of_a_file_have_their_types(tmp_path):
     given = {"model_name_or_path": "x", "train_file": "y.json", "output_dir": "out", "report_to": "none"}
     given |= {"learning_rate": "1e-4", "max_steps": 5, "lr_scheduler_type": "linear", "optim": "sgd", "seed": 3}
@@ -80,11 +76,10 @@ def test_values_of_a_file_have_their_types(tmp_path):
     ],
 )
 def test_a_file_of_other_values(content, message, tmp_path):
-    path = tmp_path / "missing.json" if content is None else tmp_path / "options.json"
     if content is not None:
-        path.write_text(content)
+        (tmp_path / "missing.json").write_text(content)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
-        parse([str(path)])
+        parse([str(tmp_path / "missing.json")])
 
 
 @pytest.mark.parametrize("kind", [TrainingArguments, GenerationTrainingArguments])
@@ -114,18 +109,15 @@ def test_when_it_is_evaluated_and_saved(kind, options, expected):
 
 def checkpoint(folder, step, state="{}"):
     path = folder / f"checkpoint-{step}"
-    path.mkdir(parents=True)
-    (path / "optimizer.pt").touch()
+    atomic_write(path / "optimizer.pt", "")
     if state is not None:
-        (path / "trainer_state.json").write_text(state)
+        atomic_write(path / "trainer_state.json", state)
     return path
 
 
 def test_leftovers_are_removed_and_other_files_are_in_the_way(tmp_path):
-    for name in (".gitignore", "train.log"):
-        (tmp_path / name).touch()
-    for name in ("runs", "_saving-x"):  # the second of a killed run
-        (tmp_path / name).mkdir()
+    for name in (".gitignore", "train.log", "runs/events", "_saving-x/a"):  # the last of a killed run
+        atomic_write(tmp_path / name, "")
     prepare_output_folder(tmp_path, None, tidy=False)
     assert (tmp_path / "_saving-x").exists()
     assert prepare_output_folder(tmp_path, None) is None
@@ -160,8 +152,7 @@ def test_a_half_written_checkpoint_is_passed_over(tmp_path, state, caplog):
 
 def test_a_sharded_checkpoint_of_another_folder_is_refused(tmp_path):
     sharded = checkpoint(tmp_path / "theirs", 2)
-    (sharded / "optimizer_0").mkdir()
-    (sharded / "optimizer_0" / ".metadata").touch()
+    atomic_write(sharded / "optimizer_0" / ".metadata", "")
     assert prepare_output_folder(tmp_path / "theirs", str(sharded)) == str(sharded)
     with pytest.raises(ValueError, match="unpickles"):
         prepare_output_folder(tmp_path / "ours", str(sharded))

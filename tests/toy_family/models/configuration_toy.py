@@ -7,13 +7,7 @@ from .configuration_local_attention import Count, LocalAttentionConfig, Positive
 
 
 class ToyConfig(LocalAttentionConfig):
-    """Configuration of the toy family.
-
-    Args:
-        num_toy_layers: layers of window attention.
-        toy_window: tokens on either side that a token attends to.
-        classifier_dropout: dropout before the last layer of the heads.
-    """
+    """Configuration of the toy family."""
 
     model_type = "toy"
     tested_backbones: ClassVar[Sequence[str]] = ("bert",)
@@ -21,7 +15,6 @@ class ToyConfig(LocalAttentionConfig):
     heads: ClassVar[Mapping[str, str]] = {
         "AutoModel": "Model",
         "AutoModelForSequenceClassification": "ForSequenceClassification",
-        "AutoModelForTokenClassification": "ForTokenClassification",
     }
 
     num_toy_layers: Count = 2

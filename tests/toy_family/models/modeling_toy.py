@@ -9,7 +9,7 @@ from transformers.utils import can_return_tuple
 from .configuration_toy import ToyConfig
 from .masking import ensure_nonempty_mask
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput
-from .task_heads import SequenceClassificationHead, TokenClassificationHead
+from .task_heads import SequenceClassificationHead
 from .toy_attention import WindowAttention
 
 
@@ -66,7 +66,3 @@ ToyPreTrainedModel.base_model_class = ToyModel
 
 class ToyForSequenceClassification(ToyPreTrainedModel, SequenceClassificationHead):
     """The toy model with a classifier of texts on top."""
-
-
-class ToyForTokenClassification(ToyPreTrainedModel, TokenClassificationHead):
-    """The toy model with a classifier of tokens on top."""

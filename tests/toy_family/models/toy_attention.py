@@ -7,12 +7,7 @@ from .masking import masked_softmax
 
 
 class WindowAttention(nn.Module):
-    """One head of attention within a window.
-
-    Args:
-        size: width of the states.
-        window: tokens on either side that a token attends to.
-    """
+    """One head of attention within a window."""
 
     def __init__(self, size: int, window: int):
         super().__init__()
