@@ -18,7 +18,6 @@ from hf_localattn.data.rows import (
     Data,
     PathLike,
     Record,
-    Source,
     check_all_or_none,
     convert_rows,
     describe_value,
@@ -95,7 +94,7 @@ def load_negation(
     for name, value in (("cues", cues), ("cue_in_scope", cue_in_scope), ("unmatched_scopes", unmatched_scopes)):
         if value not in OPTIONS[name]:
             raise ValueError(f"{name} must be {' or '.join(OPTIONS[name])}; got {value!r}.")
-    if not isinstance(data, str | os.PathLike | Dataset | Source):
+    if isinstance(data, list | tuple) and data and all(isinstance(path, str | os.PathLike) for path in data):
         options: dict[str, Any] = {"unmatched_scopes": unmatched_scopes, "require_scopes": require_scopes}
         options |= {"skip_empty": skip_empty, "all_sentences": all_sentences}
         parts = [load_negation(path, cues, cue_in_scope, **options) for path in data]
@@ -103,7 +102,7 @@ def load_negation(
             logger.info("%s: %s.", path, describe_cues(rows))
         _check_agreement(data, parts)
         return _with_ids(concatenate_datasets([rows.select_columns(list(NEGATION_FEATURES)) for rows in parts]), "")
-    if not isinstance(data, Dataset | Source) and Path(data).suffix not in JSON_SUFFIXES:
+    if isinstance(data, str | os.PathLike) and Path(data).suffix not in JSON_SUFFIXES:
         return _corpus_rows(Path(data), cues, cue_in_scope, unmatched_scopes, all_sentences)
     source, words = open_source(data, "rows", JSON_SUFFIXES), Column("tokens", list)
 

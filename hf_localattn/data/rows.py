@@ -120,8 +120,10 @@ def open_source(data: Data, holds: str, suffixes: Sequence[str] = SUFFIXES) -> S
     """Return the rows of a file or data set; `holds` is a noun for them in error messages, such as "questions"."""
     if isinstance(data, Dataset):
         data = Source("data set", data)
-    elif not isinstance(data, Source):
+    elif isinstance(data, str | os.PathLike):
         data = Source(str(Path(data)), _read_rows(Path(data), suffixes, holds))
+    elif not isinstance(data, Source):
+        raise TypeError(f"{holds} are read from a file, a Dataset or a Source, not from a {type(data).__name__}.")
     if not len(data.rows):
         raise ValueError(f"{data.name}: holds no {holds}.")
     return data
@@ -206,6 +208,8 @@ def read_text(path: PathLike) -> str:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; give a file.")
     text = read_utf8(path)
     if not text.strip():
         raise ValueError(f"{path}: is empty.")
@@ -275,9 +279,9 @@ def _columns_of(rows: Sequence[Record], features: Features) -> dict[str, list[An
 
 def _read_rows(path: Path, suffixes: Sequence[str], what: str) -> list[tuple[str, Any]]:
     """Return the places and records of a file: a table with a header, a list, `{"data": [rows]}` or JSON lines."""
-    text = read_text(path)
-    if path.suffix not in suffixes:
+    if path.suffix not in suffixes and path.is_file():
         raise ValueError(f"{path}: {what} are read from files that end in {', '.join(suffixes)}.")
+    text = read_text(path)
     if path.suffix in (".csv", ".tsv"):
         return list(_separated(path, text))
     # not `splitlines`: texts may contain U+2028 and other line separators unescaped
@@ -306,10 +310,12 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
     # GLUE's tab-separated files have no quoting. A quoted field of .csv may contain line breaks.
     quoting: Any = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {"strict": True}
     reader = csv.reader(io.StringIO(text, newline=""), **quoting)
+    first_line = 1  # of a row
     try:
         header = next(reader)
         if repeated := sorted(name for name, number in Counter(header).items() if number > 1):
             raise ValueError(f"{path}, line 1: the column {repeated[0]!r} is there twice; rename one.")
+        first_line = reader.line_num + 1
         for values in filter(None, reader):
             if len(values) != len(header):
                 raise ValueError(
@@ -317,8 +323,10 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
                     " fields that hold the separator, or save as .jsonl."
                 )
             yield f"line {reader.line_num}", dict(zip(header, values, strict=True))
+            first_line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: {error}.") from None
+        place = f"{path}, line {reader.line_num}, in the row that begins in line {first_line}"
+        raise ValueError(f"{place}: {error}; correct it, or save as .jsonl.") from None
 
 
 def _row_of(name: str, number: int) -> str:

@@ -117,7 +117,7 @@ GLUE_TASKS: dict[str, TextColumns] = {
 
 
 def load_texts(
-    data: Data, layout: TextColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
+    data: Data, columns: TextColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
     """Load texts into the columns `text`, `text_pair` (for pairs), `label` and `place`.
 
@@ -127,16 +127,16 @@ def load_texts(
     Args:
         data: UTF-8 file in `.csv`, `.tsv`, `.json` or `.jsonl` format, or a data set. Several classes of a text are a
             list, or the text of a JSON list.
-        layout: columns of the data.
+        columns: columns of texts and labels.
         require_labels: raise an error for rows without a label.
-        skip_empty: leave out rows with an empty text, even if `layout.may_be_empty` is set.
+        skip_empty: leave out rows with an empty text, even if `columns.may_be_empty` is set.
 
     Raises:
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid. The message names the row and a remedy.
     """
     source = open_source(data, "texts and labels")
-    layout = _complete(layout or TextColumns(), source)
+    layout = _complete(columns or TextColumns(), source)
     assert layout.problem_type is not None
     remedy = "give the text columns with --text_column_names"
     may_be_empty = layout.may_be_empty and not skip_empty

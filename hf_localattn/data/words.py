@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data import xml
 from hf_localattn.data.rows import (
+    PLACE,
     SKIP,
     Column,
     Data,
@@ -29,13 +31,13 @@ from hf_localattn.data.rows import (
     make_dataset,
     open_source,
     read_text,
-    row_numbers,
     shorten,
 )
 from hf_localattn.parsing import parse_json
 
-TOKEN_FEATURES = Features({"tokens": List(Value("string")), "labels": List(Value("string"))})
-"""Words and labels of a sentence, lists of equal length; `labels` is empty if unknown."""
+_WORDS = List(Value("string"))
+TOKEN_FEATURES = Features({"tokens": _WORDS, "labels": _WORDS, PLACE: Value("string")})
+"""Words and labels of a sentence, lists of equal length; `labels` is empty if unknown. And its place in the data."""
 
 COLUMN_SUFFIXES = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2")
 SUFFIXES = (".json", ".jsonl", ".conllu", ".xml", *COLUMN_SUFFIXES)
@@ -89,7 +91,7 @@ class TokenColumns:
 def load_sentences(
     data: Data, columns: TokenColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
-    """Load labeled sentences into the columns `tokens` and `labels`, both lists of texts.
+    """Load labeled sentences into the columns `tokens` and `labels`, both lists of texts, and `place`.
 
     The extension of a file determines its format:
 
@@ -117,7 +119,7 @@ def load_sentences(
         raise ValueError(
             f"the column of a CoNLL-U file must be {' or '.join(CONLLU_COLUMNS)}; got {columns.conllu!r}."
         )
-    if isinstance(data, Dataset | Source):
+    if not isinstance(data, str | os.PathLike):
         return _load_rows(open_source(data, "sentences"), columns, require_labels, skip_empty)
     path = Path(data)
     if path.suffix == ".xml":
@@ -156,16 +158,15 @@ def load_label_names(path: str, columns: TokenColumns) -> list[str]:
     return content
 
 
-def check_labels(sentences: Dataset, source: str, names: Sequence[str]) -> None:
+def check_labels(sentences: Dataset, names: Sequence[str]) -> None:
     """Raise `ValueError` if a word has a label that is not in `names`."""
     known = set(names)
-    columns = row_numbers(sentences), sentences["tokens"][:], sentences["labels"][:]
-    for number, tokens, labels in zip(*columns, strict=True):
-        for place, label in enumerate(labels):
+    for where, tokens, labels in zip(*(sentences[name][:] for name in (PLACE, "tokens", "labels")), strict=True):
+        for number, label in enumerate(labels):
             if label not in known:
                 raise ValueError(
-                    f"{source}, sentence {number + 1}, word {place + 1} ({shorten(tokens[place])}): the label"
-                    f" {shorten(label)} is none of {shorten(', '.join(names))}; give all with --label_names_file."
+                    f"{where}, word {number + 1} ({shorten(tokens[number])}): the label {shorten(label)} is none of"
+                    f" {shorten(', '.join(names))}; give all with --label_names_file."
                 )
 
 
@@ -208,7 +209,8 @@ def _load_columns(path: Path, lines: Iterable[Line], require_labels: bool) -> Da
     rows: list[Record] = []
     for sentence in split_sentences(lines):
         labels = [label for _, columns in sentence for label in columns[1:]]
-        rows.append({"tokens": [columns[0] for _, columns in sentence], "labels": labels})
+        where = f"{path}, sentence in line {sentence[0][0]}"
+        rows.append({"tokens": [columns[0] for _, columns in sentence], "labels": labels, PLACE: where})
     if not rows:
         raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line.")
     if path.suffix == ".conllu" and all(label == UNSPECIFIED for row in rows for label in row["labels"]):

@@ -45,9 +45,10 @@ METRICS: dict[str, tuple[Metric, Any, dict[str, Any], str]] = {
 class FunctionMetric(evaluate.Metric):
     """`evaluate` module of a function of the columns of `features` and of options, which its docstring describes."""
 
-    def __init__(self, function: Metric, features: Features, citation: str, config_name: str | None = None):
+    def __init__(self, name: str, function: Metric, features: Features, citation: str, config_name: str | None = None):
         self.function, self._described = function, (features, citation)
         super().__init__(config_name, keep_in_memory=True)  # no files to lock or to clean up
+        self.info.module_name = name  # `evaluate.combine` tells scores apart by it
 
     def _info(self) -> evaluate.MetricInfo:
         features, citation = self._described
@@ -66,8 +67,7 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
         name: one of "entities", "error_detection", "error_diagnosis", "generation", "glue", "negation_scope", "squad",
             "squad_v2" and "starsem". Other names are those of modules on the Hub, or paths of local modules, whose
             code is executed.
-        config_name: configuration of the metric, *optional*. Of this package's metrics only "glue" has
-            configurations: its tasks.
+        config_name: a task of "glue", or a configuration of a module elsewhere, *optional*.
 
     Returns:
         A module whose `inputs_description` describes its inputs and scores.
@@ -82,7 +82,7 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
         {'accuracy': 0.75}
     """
     if name not in METRICS:
-        with loading("metric", name):
+        with loading(f"metric (none of {', '.join(METRICS)})", name):
             return evaluate.load(name, config_name)
     function, kind, others, citation = METRICS[name]
     if name == "glue":
@@ -91,4 +91,4 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
         function = functools.partial(glue, task=config_name)
         kind = Value("float64") if config_name == "stsb" else kind
     features = Features({"predictions": kind, "references": kind, **others})
-    return FunctionMetric(function, features, citation, config_name)
+    return FunctionMetric(name, function, features, citation, config_name)

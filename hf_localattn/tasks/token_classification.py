@@ -141,9 +141,8 @@ class TokenClassification(Task):
         return label_fields(self.names)
 
     def prepare_rows(self, data: Splits) -> Splits:
-        for split, sentences in data.items():
-            name = self.args.files.get(split) or f"{self.args.dataset_name} ({split})"
-            check_labels(sentences, name, self.names)
+        for sentences in data.values():
+            check_labels(sentences, self.names)
         return data  # `encoder` numbers the labels
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

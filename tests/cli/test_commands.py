@@ -67,7 +67,7 @@ def test_help_after_a_script_is_that_of_the_script(capsys):
         ("init cool tiny out --confg a=1", "--confg"),
         ("init cool tiny out --seed few", "'--seed'"),
         ("init coool tiny out", "'coool'"),
-        ("init cool tiny out --config outlook_kernel=3", "'outlook_kernel_size'"),
+        ("init cool tiny out --config outlook_kernel=3", "outlook_kernel_size"),
         ("init cool tiny out --config mode=up", "mode"),
         ("init cool tiny-bart out --config mode=l2g", "mode"),
         ("init cool ./nowhere out", "config.json"),

@@ -11,7 +11,7 @@ from hf_localattn.data import Source
 from hf_localattn.data.choices import ChoiceColumns
 from hf_localattn.data.rows import INDEX, row_numbers
 from hf_localattn.data.texts import GLUE_TASKS, SINGLE_LABEL, TextColumns
-from hf_localattn.data.words import TokenColumns, load_label_names
+from hf_localattn.data.words import TokenColumns, check_labels, load_label_names
 from tests.data.notation import columns, shown, write
 
 ASKED = {"id": "q", "context": "the mat sat", "question": "who?"}
@@ -90,15 +90,15 @@ GOOD = {
         (("a.json", json.dumps(texts(True, False))), "a = true; b = false"),
         (("a.json", texts(" two\twords ", "x")), "a = two words; b = x"),
         (texts("1", "2.5"), "a = 1.0; b = 2.5"),
-        (texts("1.5"), "a = 1.5", {"layout": TextColumns(problem_type=SINGLE_LABEL)}),
+        (texts("1.5"), "a = 1.5", {"columns": TextColumns(problem_type=SINGLE_LABEL)}),
         (texts(["b", "a"], []), "a = ['a', 'b']; b = []"),
         (("a.csv", SETS_IN_CELLS), "a = ['x', 'y']; b = []; c = None", OPTIONAL),
-        (SENTIMENTS, "a = positive; b = negative; c = positive", {"layout": GLUE_TASKS["sst2"]}),
+        (SENTIMENTS, "a = positive; b = negative; c = positive", {"columns": GLUE_TASKS["sst2"]}),
         (texts("x", None, -1), "a = x; b = None; c = None", OPTIONAL),
         ([{"label": "x", "sentence2": "b", "sentence1": "a"}], "a + b = x"),
         ([{"text": "a", "title": "b", "label": "x"}], "a = x"),
-        ([{"text": "a", "t": "b", "c": "x"}], "b = x", {"layout": TextColumns(("t",), "c")}),
-        ([QQP], "cat +  = not_duplicate", {"layout": GLUE_TASKS["qqp"]}),
+        ([{"text": "a", "t": "b", "c": "x"}], "b = x", {"columns": TextColumns(("t",), "c")}),
+        ([QQP], "cat +  = not_duplicate", {"columns": GLUE_TASKS["qqp"]}),
         (typed(CLASSES, [0, 1]), "a = z; b = a"),
         (typed(CLASSES, [-1, None]), "a = None; b = None", OPTIONAL),
         (typed(List(CLASSES), [[0], [0, 1]]), "a = ['z']; b = ['a', 'z']"),
@@ -183,24 +183,25 @@ def test_files_data_sets_and_streams_are_read_the_same_way(tmp_path, load, case)
 REFUSED = {
     "texts": [
         ([{"words": "a", "label": 1}], "", "words, label"),
-        (texts(1), "line 1", "--text_column_names", {"layout": TextColumns(("words",))}),
+        (texts(1), "line 1", "--text_column_names", {"columns": TextColumns(("words",))}),
         ([*texts(1), {"text": 3, "label": 1}], "line 2", "found 3"),
-        (texts(1), "line 1", "'class'", {"layout": TextColumns(label="class")}),
+        (texts(1), "line 1", "'class'", {"columns": TextColumns(label="class")}),
         (texts(1, None), "line 2", "no label; found None", SKIPPING),
-        ([{"sentence": "a", "label": -1}], "line 1", "no label", {"layout": GLUE_TASKS["sst2"]}),
+        ([{"sentence": "a", "label": -1}], "line 1", "no label", {"columns": GLUE_TASKS["sst2"]}),
         (texts(["a"], "b"), "line 2", "list"),
         (texts("a", {"b": 1}), "line 2", "object with b"),
         (texts(["a", ["b"]]), "line 1", "name or a whole number"),
         *((("a.jsonl", texts(1.5, label)), "line 2", repr(label)) for label in ("many", True, float("inf"))),
-        (texts(0, 2), "line 2", "label 2", {"layout": RATED}),
-        (texts(0, -1), "line 2", "no label; found -1", {"layout": NAMED_CLASS}),
-        (texts(None, ""), "", "no row has a label", {"layout": TextColumns(skip_unlabeled=True)}),
-        ([{**QQP, "question1": " "}], "line 1", "empty", {"layout": GLUE_TASKS["qqp"]}),
-        ([{"sentence1": "a", "sentence2": " ", "label": 1}], "line 1", "skip_empty", {"layout": GLUE_TASKS["rte"]}),
+        (texts(0, 2), "line 2", "label 2", {"columns": RATED}),
+        (texts(0, -1), "line 2", "no label; found -1", {"columns": NAMED_CLASS}),
+        (texts(None, ""), "", "no row has a label", {"columns": TextColumns(skip_unlabeled=True)}),
+        ([{**QQP, "question1": " "}], "line 1", "empty", {"columns": GLUE_TASKS["qqp"]}),
+        ([{"sentence1": "a", "sentence2": " ", "label": 1}], "line 1", "skip_empty", {"columns": GLUE_TASKS["rte"]}),
         (("a.json", "[]"), "", "no texts"),
         (("a.csv", "text,label,text\na,b,c\n"), "line 1", "'text' is there twice"),
         (("a.csv", 'text,label\n"a\nb",c\nd\n'), "line 4", "1 fields"),
         (("a.csv", 'text,label\n"a"b,c\n'), "line 2", "expected"),
+        (("a.csv", 'text,label\n"a,b\nc,d\n'), "line 3", "begins in line 2"),
     ],
     "squad": [
         ([asked(), asked(context=3)], r"line 2 \(id q\)", "found 3"),
@@ -284,6 +285,15 @@ def test_what_files_and_data_sets_are_refused(tmp_path, load, case):
             load(Source("hub", rows.select([])), **dict(*options))
 
 
+@pytest.mark.parametrize("load", [getattr(data, name) for name in data.__all__ if name.startswith("load_")])
+def test_what_holds_no_rows(load, tmp_path):
+    with pytest.raises(TypeError, match="Dataset or a Source"):
+        load([{"text": "a"}])
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(ValueError, match=r"a\.json: is a folder"):
+        load(tmp_path / "a.json")
+
+
 def test_names_of_labels(tmp_path):
     assert data.load_texts(typed(CLASSES, [0, 1])).features["label"].names == ["z", "a"]
     for content in (["O", "B-x"], {"ner_tags": ["O", "B-x"], "pos_tags": ["N"]}):
@@ -293,6 +303,9 @@ def test_names_of_labels(tmp_path):
         write(tmp_path, ("names.json", json.dumps(content)))
         with pytest.raises(ValueError, match=rf"names\.json: .*{word}"):
             load_label_names(path, TokenColumns())
+    sentences = data.load_sentences(write(tmp_path, ("a.conll", "a O\n\n\nb O\nc x-y\n")))
+    with pytest.raises(ValueError, match=r"a\.conll, sentence in line 4, word 2 \('c'\): the label 'x-y'"):
+        check_labels(sentences, ["O"])
     with pytest.raises(ValueError, match="'feats'"):
         data.load_sentences("nowhere", TokenColumns(conllu="feats"))
 

@@ -60,7 +60,7 @@ LAYOUTS += [GLUE_TASKS[name] for name in ("rte", "stsb", "mrpc")]
 COLUMNS = [TokenColumns(names=("O", "I")), TokenColumns(task="pos"), TokenColumns(conllu="xpos")]
 COLUMNS += [TokenColumns(conll=number) for number in range(-4, 5)]
 SQUAD_OPTIONS = {"require_answers": EITHER, "require_question": EITHER, **SKIPPING}
-TEXT_OPTIONS, WORDS = LABELED | {"layout": LAYOUTS}, LABELED | {"columns": COLUMNS}
+TEXT_OPTIONS, WORDS = LABELED | {"columns": LAYOUTS}, LABELED | {"columns": COLUMNS}
 CHOICE_OPTIONS = LABELED | {"columns": [None, ChoiceColumns(choices="label")]}
 NEGATION = {"unmatched_scopes": ["error", "skip"], "cue_in_scope": ["never", "corpus"], **SKIPPING}
 NEGATION |= {"cues": ["negation", "speculation"], "require_scopes": EITHER}

@@ -33,7 +33,7 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
         ("glue", "--fold 3", {"num_folds": 2, "fold": 3}),
         ("glue", "'nyu-mll/glue'", {"data": None, "task_name": "rte", "cache_dir": "/tmp/no-such-cache"}),
         ("ner", "No labels", {"do": "predict", "test_file": "tokens.jsonl"}),
-        ("ner", "cars.jsonl, sentence 1, word 1", {"validation_file": "cars.jsonl"}),
+        ("ner", "cars.jsonl, line 1, word 1", {"validation_file": "cars.jsonl"}),
         ("ner", "within 40 tokens", {"data": "hidden.jsonl"}),
         ("ner", "got 'macro_f1'", {"metric_for_best_model": "macro_f1"}),
         ("ner", "--cues cannot", {"cues": "speculation"}),
