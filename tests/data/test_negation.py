@@ -241,6 +241,7 @@ def test_each_sentence_asks_for_its_cues_before_the_rows_of_the_cues(tmp_path):
     of_may, of_nor = "speculation:single", "negation:multi"
     assert (first["id"], first["cue_labels"]) == ("D1/S1", ["O", of_may, *"OO", of_nor, "O", of_nor, *"OO"])
     assert {*first["cue"], *first["scope"], *second["cue"]} == {0}
+    assert second["tokens"] == ["nothing", "to", "see."]
     rows = load_negation(write(tmp_path, ("a.txt", starsem(1, "no no _ _ no _ _", "nor _ _ _ nor _ _"))))
     (question, *_) = negation.add_questions(rows)
     assert question["cue_labels"] == ["negation:single", of_nor]  # the first one's

@@ -211,7 +211,7 @@ REFUSED = {
         ([asked(answers={"text": ["a", "b"], "answer_start": [1]})], "line 1", "equal length"),
         ([asked(answers={"text": ["mat"], "answer_start": [True]})], "line 1", "and True"),
         ([asked(" @3")], "line 1", "non-empty"),
-        ([asked("at@4")], "line 1", "first occurs at 5"),
+        ([asked("the@4")], "line 1", "first occurs at 0"),
         ([asked("mat@-7")], "line 1", "answer_start -7"),
         ([asked("cow@0")], "line 1", "nowhere"),
         ([asked(), asked()], "questions 1 and 2", "'q'"),

@@ -221,6 +221,9 @@ def test_new_layers_start_at_a_known_size(name, fields, parameters, size, tmp_pa
         assert new
         for one in new:
             torch.testing.assert_close(one.square().mean().sqrt().item(), size(one), rtol=0.3, atol=1e-6)
+        together = torch.cat([(one / (size(one) or 1)).flatten() for one in new]).square()
+        if len(together) > 1000:
+            assert together.mean().item() == pytest.approx(1, rel=0.1)
 
 
 @every_family

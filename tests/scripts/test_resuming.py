@@ -88,11 +88,12 @@ def test_other_arguments_and_rows_are_named(word, changes, begin, capsys):
     assert word in capsys.readouterr().err.rpartition("holds another run")[2]
 
 
-def test_what_does_not_matter_may_differ(begin, files, tmp_path):
+def test_what_does_not_matter_may_differ(begin, files, tmp_path, caplog):
     begin()
     (tmp_path / "moved.jsonl").write_bytes((files / "classes.jsonl").read_bytes())
     moved = str(tmp_path / "moved.jsonl")
     begin(data=moved, step=None, per_device_eval_batch_size=3, dataloader_num_workers=0, logging_steps=1)
+    assert "Resuming from" in caplog.text
     assert state_of(tmp_path / "out")["global_step"] == 4
 
 

@@ -127,8 +127,3 @@ def test_empty_rows_can_be_skipped(name, prepare, caplog):
     stream = prepare(name, [*ROWS[name][:8], EMPTY], skip_empty=True).trainer.train_dataset
     assert len(set(as_text(first_of(stream, 24)))) == len(set(as_text(first_of(stream, 8))))
     assert "leaving out 1 of 1 rows, which have an empty text, the first one in line 9." in caplog.text
-
-
-def test_a_stream_without_a_row_to_train_on(prepare):
-    with pytest.raises(ValueError, match="No row of the stream"):
-        first_of(prepare(TOKENS, ROWS[TOKENS][-1:]).trainer.train_dataset, 1)
