@@ -56,11 +56,12 @@ def begin(run):
     [("training_step", 3), ("_save_rng_state", 4), ("save_state", 4)],
     ids=["in a step", "in a checkpoint", "in the last save"],
 )
-def test_a_killed_run_ends_as_if_it_had_not_been(script, data, options, method, step, begin, tmp_path):
+def test_a_killed_run_ends_as_if_it_had_not_been(script, data, options, method, step, begin, tmp_path, caplog):
     whole = begin(script, data, step=None, out="whole", **options)
     assert begin(script, data, method, step, **options) is None
     assert not (tmp_path / "out" / "trainer_state.json").exists()
     metrics = begin(script, data, step=None, **options)
+    assert ("Resuming from" in caplog.text) == (method != "save_state")
     timed = ("runtime", "per_second", "preparation_time")
     assert {k: v for k, v in metrics.items() if not k.endswith(timed)}.items() <= whole.items()
     one, other = (load_file(tmp_path / out / "model.safetensors") for out in ("whole", "out"))
@@ -88,12 +89,11 @@ def test_other_arguments_and_rows_are_named(word, changes, begin, capsys):
     assert word in capsys.readouterr().err.rpartition("holds another run")[2]
 
 
-def test_what_does_not_matter_may_differ(begin, files, tmp_path, caplog):
+def test_what_does_not_matter_may_differ(begin, files, tmp_path):
     begin()
     (tmp_path / "moved.jsonl").write_bytes((files / "classes.jsonl").read_bytes())
     moved = str(tmp_path / "moved.jsonl")
     begin(data=moved, step=None, per_device_eval_batch_size=3, dataloader_num_workers=0, logging_steps=1)
-    assert "Resuming from" in caplog.text
     assert state_of(tmp_path / "out")["global_step"] == 4
 
 
