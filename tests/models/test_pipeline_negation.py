@@ -24,11 +24,11 @@ NAMES = [*SCOPE_LABELS, *CUE_LABELS]
 CUES = {
     **dict.fromkeys(["not", "no", "never", "n't", "none"], "negation:single"),
     **dict.fromkeys(["neither", "nor"], "negation:multi"),
-    **dict.fromkeys(["unhappy", "impossible"], "negation:affix"),
+    **dict.fromkeys(["unhappy", "impossible", "careless"], "negation:affix"),
     **dict.fromkeys(["may", "perhaps"], "speculation:single"),
 }
 
-INSIDE = ["indeed", "unhappy"]
+INSIDE = ["indeed", "unhappy", "careless"]
 
 
 def tokenizer_of_words(padding_side="right"):
@@ -183,6 +183,7 @@ FOUND = {
     "[CUE]never was he here": ["single: [CUE][never] {was he here}"],
     "it may be [CUE] neither old [CUE] nor new .": ["multi: it may be [CUE] [neither] {old} [CUE] {[nor] new .}"],
     "An [CUE:affix] unhappy man": ["affix: An [CUE:affix] [un]{happy man}"],
+    "He is careless .": ["affix: He is {care}[less] {.}"],
     "It is old. He may [CUE] not go.": ["single: He may [CUE] [not] {go.}"],
     "he left [CUE]": [],
     "He indeed is unhappy , none": [
