@@ -278,10 +278,10 @@ def _conllu_lines(path: Path, label_column: int) -> Iterator[Line]:
 def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
     root = xml.parse_xml(_CONTROL_CHARACTER.sub("\ufffd", read_text(path)), path, has_root=False)
     records = []
-    for number, document in enumerate(root.iter("DOC"), 1):
+    for document in root.iter("DOC"):
         own = document.findall("TEXT")
         record = {"texts": own, "errors": list(document.iter("ERROR")), "id": own[0].get("id") if own else None}
-        records.append((f"DOC {number}", record))
+        records.append((f"line {document.sourceline}", record))
     if not records:
         raise ValueError(f"{path}: holds no DOC; expected CGED's DOC with a TEXT and ERRORs, as since 2016.")
     labeled = any(record["errors"] for _, record in records)

@@ -53,7 +53,8 @@ class DataArguments:
         skip_empty: Leave out rows with an empty text (question, context, sentence, choice) instead of raising an
             error, and log their number. Predictions keep the index of each row in its file.
         metric: Further metric to report: one of hf_localattn.metrics, or a module of evaluate by its name on the Hub
-            or its path, whose code is executed.
+            or its path, whose code is executed. If it selects the best model and lower is better, also give
+            --greater_is_better false.
         max_train_samples: Maximum number of training rows.
         draw_train_samples: Draw the --max_train_samples rows at random, by --seed, instead of using the first ones. A
             larger number with the same seed adds rows to those of a smaller one.

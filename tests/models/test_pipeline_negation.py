@@ -16,7 +16,7 @@ from transformers import (
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.pipelines.pt_utils import KeyDataset
 
-from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, group_cues
+from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, NegationFinder, group_cues
 from hf_localattn.models.pipeline_negation import affix_offsets, split_sentences, split_words
 from hf_localattn.resources import tiny_backbone
 
@@ -202,6 +202,13 @@ def test_cues_and_scopes(text, expected, batch_size):
     for one in found:
         assert one["score"] == 1 if "[CUE" in text else 0.5 < one["score"] < 1
         assert 0.5 < one["scope_score"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sizes"), [("a b c d", [4]), ("a b c d e f g h i", [4, 4, 1]), ("a b , d e", [3, 2])]
+)
+def test_a_sentence_is_cut_where_its_piece_is_full_or_after_punctuation(words, sizes):
+    assert [*map(len, NegationFinder(MODEL, TOKENIZER, max_length=10).pieces(words.split()))] == sizes
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])

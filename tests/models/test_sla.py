@@ -2,14 +2,16 @@
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
 from transformers import AttentionInterface, AutoModelForSequenceClassification
 
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.sla_baselines import ancestor_mask
-from hf_localattn.models.sla_self_attention import self_attentions
+from hf_localattn.models.sla_self_attention import is_in_kernel, self_attentions
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from tests.models.naive import assert_same, pair
 from tests.models.tiny import (
@@ -310,3 +312,15 @@ def test_the_dropout_of_the_heads_can_be_set(tmp_path):
     tiny_model("sla-bert", TEXTS).save_pretrained(tmp_path)
     model = SlaBertForSequenceClassification.from_pretrained(tmp_path, classifier_dropout=0.3)
     assert model.sequence_classifier.dropout.p == model.config.backbone_config.classifier_dropout == 0.3
+
+
+def test_kernels_run_where_the_backbone_s_attention_can_be_replaced(monkeypatch):
+    tables, found = SimpleNamespace(segments=torch.zeros(1)), []
+    for kernel in (SimpleNamespace(runs=lambda *given: given[1:] == (torch.float32, 16, tables)), None):
+        monkeypatch.setattr(
+            LocalAttentionConfig, "installed", SimpleNamespace(kernel=lambda name, kernel=kernel: kernel)
+        )
+        for implementation in ("eager", "sdpa", "flex_attention"):
+            config = SimpleNamespace(hidden_size=32, num_attention_heads=2, _attn_implementation=implementation)
+            found.append(is_in_kernel(SimpleNamespace(config=config, dtype=torch.float32), tables))
+    assert found == [True, True, False, False, False, False]
