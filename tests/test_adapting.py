@@ -167,7 +167,7 @@ def test_exported_logits_are_equal_at_another_batch_and_length(name, backbone, f
     onnx_ir, onnxruntime = pytest.importorskip("onnx_ir"), pytest.importorskip("onnxruntime")
     exporter = pytest.importorskip("transformers.exporters.exporter_onnx")
     config = tiny_config(name, backbone, **fields)
-    config.num_hidden_layers = 1
+    config.num_hidden_layers = 1 + max(fields.get("sla_layers", [0]))
     model = FAMILIES[name].heads["text-classification"](config).eval()
     batches = []
     for mask in map(torch.tensor, MASKS):
