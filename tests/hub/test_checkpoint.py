@@ -7,11 +7,14 @@ import shutil
 import pytest
 import torch
 from huggingface_hub import constants
-from transformers import AutoModel, AutoTokenizer
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_localattn.assignments import parse_config_fields
 from hf_localattn.cli import main
 from hf_localattn.hub import init_checkpoint
+from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.hub.conftest import TOKEN
@@ -69,6 +72,17 @@ def test_only_an_empty_folder_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     for folder in (tmp_path / "link", "."):
         assert (init_checkpoint("cool", "tiny", folder) / "config.json").is_file()
+
+
+def test_a_folder_without_its_tokenizer_is_refused_but_not_a_small_vocabulary(tmp_path):
+    for model_type in ("bert", "deberta-v2", "mbart", "t5", "xlnet"):
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+        with pytest.raises(ValueError, match="no tokenizer files"):
+            load_tokenizer(str(tmp_path))
+    vocabulary = {piece: number for number, piece in enumerate(["[PAD]", "[UNK]", *"ACGT"])}
+    bases = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    PreTrainedTokenizerFast(tokenizer_object=bases, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(tmp_path)
+    assert len(load_tokenizer(str(tmp_path))) == 6
 
 
 def test_a_backbone_without_its_tokenizer_is_refused(tmp_path):
