@@ -33,7 +33,7 @@ def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, An
     """Parse `field=value` strings into fields of a family's configuration and settings of its tokenizer.
 
     Raises:
-        ValueError: a string has no "=", or the family has no such field. The message names the most similar one.
+        ValueError: a string has no "=", or the family has no such field. The message lists its fields.
     """
     fields = {}
     for assignment in assignments:

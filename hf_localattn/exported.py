@@ -75,7 +75,10 @@ class OnnxModel(nn.Module):
         exported = getattr(models, config.architectures[0])
 
         # Pipelines look at the name of the class and at the arguments of `forward`.
-        forward = functools.wraps(exported.forward)(lambda self, *_, **inputs: self.run(inputs))
+        @functools.wraps(exported.forward)
+        def forward(self: OnnxModel, *_: Any, **inputs: Any) -> ModelOutput:
+            return self.run(inputs)
+
         return type(exported.__name__, (cls,), {"forward": forward})(session, config)
 
     def run(self, inputs: Mapping[str, Any]) -> ModelOutput:

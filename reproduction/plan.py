@@ -101,7 +101,7 @@ def select(
         places[corpus] = folder if folder == SAMPLES else str(Path(folder).expanduser().resolve())
     arguments = dict(map(parse_argument, args))
     options: dict[str, Any] = {"rows": rows, "tasks": tasks, **settings}
-    options["data"] = [*[SAMPLES] * (SAMPLES in data), *(f"{key}={folder}" for key, folder in places.items())] or None
+    options["data"] = [*([SAMPLES] if SAMPLES in data else []), *map("=".join, places.items())] or None
     options |= {"test_corpora": test_corpora, "args": format_assignments(arguments) or None}
     told = {key.replace("_", "-"): value for key, value in options.items() if value is not None}
     return Selection(

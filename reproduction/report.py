@@ -109,7 +109,7 @@ def write_report(selection: Selection, path: Path, runs: Sequence[TableRun], sea
     found = {
         "table": table.name,
         **table.model_dump(include={"title", "source", "notes"}),
-        "command": selection.command + " --search" * bool(searches),
+        "command": selection.command + (" --search" if searches else ""),
         "searches": searches,
         "corpora": {name: load_corpora()[name].place(selection.data.get(name)) for name in corpora},
         "scores": summarize(table, selection.rows, selection.tasks, records),

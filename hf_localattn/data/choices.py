@@ -111,10 +111,11 @@ def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], li
     if columns.choices not in record:
         endings = [(int(match[1]), name) for name in record if (match := SWAG_ENDING.fullmatch(str(name)))]
         if not endings:
-            names = (
-                f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {', '.join(map(str, record))})"
+            found = ", ".join(map(str, record))
+            raise ValueError(
+                f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {found}); give"
+                " --choices_column_name, a column with lists of texts."
             )
-            raise ValueError(f"{names}; give --choices_column_name, a column with lists of texts.")
         return [record[name] for _, name in sorted(endings)], []
     choices = as_list(record[columns.choices])
     if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):

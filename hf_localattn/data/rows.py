@@ -204,7 +204,7 @@ def row_numbers(rows: Dataset) -> Sequence[int]:
 
 
 def read_text(path: PathLike) -> str:
-    """Return the content of a UTF-8 file; raise `ValueError` if it is empty, or not UTF-8."""
+    """Return the content of a UTF-8 file; raise `ValueError` if it is empty, a folder, or not UTF-8."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
@@ -279,7 +279,7 @@ def _columns_of(rows: Sequence[Record], features: Features) -> dict[str, list[An
 
 def _read_rows(path: Path, suffixes: Sequence[str], what: str) -> list[tuple[str, Any]]:
     """Return the places and records of a file: a table with a header, a list, `{"data": [rows]}` or JSON lines."""
-    if path.suffix not in suffixes and path.is_file():
+    if path.suffix not in suffixes and path.is_file():  # `read_text` tells of other paths
         raise ValueError(f"{path}: {what} are read from files that end in {', '.join(suffixes)}.")
     text = read_text(path)
     if path.suffix in (".csv", ".tsv"):

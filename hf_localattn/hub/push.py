@@ -79,7 +79,7 @@ def push_checkpoint(
     folder = Path(checkpoint)
     check_checkpoint(folder)
     api, names = HfApi(token=token), shared_files(folder)
-    command = shlex.join(["hf-localattn", "push", str(folder), repo_id, *["--private"] * bool(private)])
+    command = shlex.join(["hf-localattn", "push", str(folder), repo_id, *(["--private"] if private else [])])
     remedy = f"The folder's files are unchanged. Remove the cause, then upload the missing ones: `{command}`."
     lock = claimed(folder) if os.access(folder, os.W_OK) else nullcontext()  # not while a training saves to it
     with lock, hub_upload_errors(f"upload {str(folder)!r} to {repo_id!r}", remedy):

@@ -58,8 +58,9 @@ class MultipleChoice(Task):
     args: MultipleChoiceDataArguments
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        names = (getattr(self.args, f"{name}_column_name") for name in ("context", "question", "choices", "label"))
-        return load_choices(data, ChoiceColumns(*names), require_labels=labeled, skip_empty=self.args.skip_empty)
+        names = ("context", "question", "choices", "label")
+        columns = ChoiceColumns(**{name: getattr(self.args, f"{name}_column_name") for name in names})
+        return load_choices(data, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return choice_features, {"max_length": self.max_length}

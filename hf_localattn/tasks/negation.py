@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, TypeAlias
@@ -33,7 +33,7 @@ from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, FoundCue, NegationFinder, knows_cues
 from hf_localattn.names import split_paths
-from hf_localattn.tasks.task import LIMITS, Scored, Splits, choose_labels, label_fields
+from hf_localattn.tasks.task import LIMITS, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassification, TokenClassificationDataArguments
 from hf_localattn.training.arguments import ModelArguments
 
@@ -63,6 +63,7 @@ class NegationScope(TokenClassification):
     name = "negation"
     DataArguments = NegationDataArguments
     streams = False
+    keep_outputs = Task.keep_outputs  # logits, not labels
     group_column = "sentence_id"  # rows of the same sentence must not be in both training and test data
     score_names: tuple[str, ...] = ("f1", "precision", "recall", "scope_exact_match")
 
@@ -117,9 +118,6 @@ class NegationScope(TokenClassification):
         if split == "train":  # count only the rows that are trained on
             self.rows[split] = rows.select(kept)
         return features.remove_columns(["word_numbers", *([] if examples.true_scopes else ["labels"])])
-
-    def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        return tuple(outputs[:1])
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the scope of each row, and the scores, from logits (features, tokens, labels)."""

@@ -299,10 +299,12 @@ def choose_labels(
     checkpoint with such a head, and `fixed` is True if the task defines the labels.
     """
     known = None if config is None else checkpoint_labels(config)
-    if own is None or known is None:
-        if own is None and known is None:
+    if known is None:
+        if own is None:
             raise ValueError("No labels: neither the data nor the model has any; give data with labels.")
-        return own or known  # type: ignore[return-value]
+        return own
+    if own is None:
+        return known
     is_named = any(name != f"LABEL_{number}" for number, name in enumerate(known.names))
     if own.problem_type == known.problem_type:
         if set(own.names) <= set(known.names):

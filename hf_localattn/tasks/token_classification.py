@@ -114,8 +114,8 @@ class TokenClassification(Task):
 
     def __init__(self, args: TokenClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
-        columns = args.text_column_name, args.label_column_name, args.task_name, args.label_column_index
-        self.columns = TokenColumns(*columns, args.conllu_column)
+        own: dict[str, Any] = {"text": args.text_column_name, "label": args.label_column_name, "task": args.task_name}
+        self.columns = TokenColumns(**own, conll=args.label_column_index, conllu=args.conllu_column)
         if args.label_names_file is not None:
             self.columns = replace(self.columns, names=load_label_names(args.label_names_file, self.columns))
         self.found: set[str] = set()
