@@ -54,6 +54,7 @@ class MultipleChoice(Task):
     name = model_task = "multiple-choice"
     DataArguments = MultipleChoiceDataArguments
     collator_class = MultipleChoiceCollator
+    has_lengths = False  # an input is a list of choices
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments
 
@@ -64,6 +65,9 @@ class MultipleChoice(Task):
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return choice_features, {"max_length": self.max_length}
+
+    def metric_examples(self) -> tuple[Any, Any]:
+        return np.arange(2), np.arange(2)
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the index of the greatest logit (rows, choices) of each row, and the accuracy."""

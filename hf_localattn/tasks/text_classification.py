@@ -122,7 +122,7 @@ class TextClassification(Task):
         if len(pairs) > 1:
             raise ValueError("Some splits have pairs of texts, others single texts: give --text_column_names.")
         warn_of_lone_classes(data, "label", args.held_out)
-        of_classes = self.labels.problem_type == SINGLE_LABEL
+        of_classes = self.has_classes = self.labels.problem_type == SINGLE_LABEL
         usual = METRICS[self.labels.problem_type] + (("f1",) if of_classes and self.labels.num_labels == 2 else ())
         possible = (*usual, "matthews_correlation") if of_classes else usual
         named = [] if args.metric_name is None else [args.metric_name]
@@ -143,6 +143,15 @@ class TextClassification(Task):
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return tokenize_texts, {"max_length": self.max_length}
+
+    def metric_examples(self) -> tuple[Any, Any]:
+        if self.labels.problem_type == REGRESSION:
+            values = np.array([0.0, 1.0, 2.0], dtype=np.float32)
+        elif self.labels.problem_type == MULTI_LABEL:
+            values = np.eye(self.labels.num_labels, dtype=int)
+        else:
+            values = np.arange(self.labels.num_labels)
+        return values, values
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the logits, the reported scores, and GLUE's combined score for tasks with several metrics."""
