@@ -25,7 +25,7 @@ from hf_localattn.tasks.task import LIMITS, PARTS, DataArguments, Splits, Task, 
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
-from hf_localattn.training.options import check_task, check_training
+from hf_localattn.training.options import check_batches, check_task, check_training
 from hf_localattn.training.output_folder import (
     arguments_of,
     check_same_run,
@@ -119,6 +119,8 @@ def prepare_run(
             task.features[split] = make_features(task, split, rows, tokenizer)
     if stream is not None:
         stream.encode(tokenizer)
+    elif training_args.do_train:
+        check_batches(training_args, len(task.features["train"]))
     trainer = task.trainer_class(
         task,
         model=model,

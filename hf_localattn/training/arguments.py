@@ -19,12 +19,13 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from transformers import HfArgumentParser
 from transformers import Seq2SeqTrainingArguments as StockGenerationArguments
 from transformers import TrainingArguments as StockTrainingArguments
+from transformers.trainer_pt_utils import AcceleratorConfig
 
 from hf_localattn.assignments import parse_config_fields
 from hf_localattn.names import PLAIN, find_family
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
-from hf_localattn.training.options import check_values
+from hf_localattn.training.options import check_values, named_option
 
 ANY_TYPE = ConfigDict(arbitrary_types_allowed=True)
 
@@ -213,6 +214,9 @@ class TrainingArguments(StockTrainingArguments):
             self.save_steps = self._usual_save_steps()
         metric = self.metric_for_best_model
         greater = self.greater_is_better
+        if isinstance(self.accelerator_config, dict):
+            with named_option("--accelerator_config"):
+                AcceleratorConfig(**self.accelerator_config)
         super().__post_init__()
         # transformers has replaced None by the loss, which could also have been given.
         self.metric_for_best_model: str | None = metric
@@ -232,8 +236,8 @@ class TrainingArguments(StockTrainingArguments):
         for name in ("eval_strategy", "save_strategy"):
             if getattr(self, name) == "no":
                 raise ValueError(
-                    f"--{name} no leaves no best model to load: choose epoch or steps, or leave out"
-                    " --early_stopping_patience and --load_best_model_at_end."
+                    f"--{name} no leaves no best model, which --load_best_model_at_end and --early_stopping_patience"
+                    " need: choose epoch or steps."
                 )
         if self.eval_strategy is None:
             self.eval_strategy = self.save_strategy if self.save_strategy in ("steps", "epoch") else "epoch"

@@ -361,6 +361,20 @@ def check_task(task: Any) -> None:
             raise ValueError(f"--{field.name} {FIELDS[field.name].note}")
 
 
+def check_batches(args: Any, count: int) -> None:
+    """Check that training arguments leave a batch to train on.
+
+    Raises:
+        ValueError: all training rows are in a last, incomplete batch, which is dropped.
+    """
+    size = args.train_batch_size * args.world_size
+    if args.dataloader_drop_last and count < size:
+        raise ValueError(
+            f"--dataloader_drop_last drops all {count} training rows, fewer than a batch of {size}: leave it out, or"
+            " give a smaller --per_device_train_batch_size."
+        )
+
+
 def is_loss_only(args: Any) -> bool:
     """Return True if an evaluation has no other score than the loss."""
     return args.prediction_loss_only or not getattr(args, "predict_with_generate", True)
@@ -382,19 +396,19 @@ def check_training(args: Any) -> None:
     from transformers import Trainer  # needs the extra `train`, which arguments do not
 
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=args.learning_rate)
-    with _option(f"--lr_scheduler_type {args.lr_scheduler_type}"):
+    with named_option(f"--lr_scheduler_type {args.lr_scheduler_type.value}"):
         get_scheduler(args.lr_scheduler_type, optimizer, 1, 10, args.lr_scheduler_kwargs)
     if args.optim_target_modules is None:  # otherwise the optimizer needs the model
-        with _option(f"--optim {args.optim}"):
+        with named_option(f"--optim {args.optim.value}"):
             Trainer.get_optimizer_cls_and_kwargs(args)
     if args.torch_compile:
-        with _option("--torch_compile"):
+        with named_option("--torch_compile"):
             torch.compile(torch.nn.Identity(), backend=args.torch_compile_backend, mode=args.torch_compile_mode)
 
 
 @contextmanager
-def _option(option: str) -> Iterator[None]:
-    """Name an option in the errors of the block."""
+def named_option(option: str) -> Iterator[None]:
+    """Name an option in the errors of the block, which are then a `ValueError`."""
     try:
         yield
     except (TypeError, ValueError, RuntimeError) as error:

@@ -12,7 +12,7 @@ from transformers import BertConfig
 from hf_localattn.data.folds import Fold
 from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.tasks import DataArguments, Scored, Task, TextClassification, prepare_run
-from hf_localattn.tasks.run import Stream, choose_best_metric, load_splits
+from hf_localattn.tasks.run import Stream, load_splits
 from hf_localattn.tasks.task import checkpoint_labels, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from tests.qa_helpers import write_jsonl
@@ -147,13 +147,6 @@ def test_drawn_training_rows_are_nested_and_depend_on_the_seed():
     assert loaded(10)["train"] == list(range(10))
     of_fold, whole = (loaded(n, Fold(1, 2, seed=0), draw_train_samples=True)["train"] for n in (10, 100))
     assert (len(of_fold), set(of_fold) < set(whole)) == (10, True)
-
-
-@pytest.mark.parametrize("greater", [None, True, False])
-def test_a_metric_from_elsewhere_is_better_if_greater_unless_the_arguments_say_no(greater, tmp_path):
-    args = TrainingArguments(str(tmp_path), use_cpu=True, metric_for_best_model="share", greater_is_better=greater)
-    choose_best_metric(args, SimpleNamespace(metrics={"loss": False}, args=SimpleNamespace(metric="share")))
-    assert args.greater_is_better == (greater is not False)
 
 
 @pytest.mark.parametrize("worker", [None, 0, 1])
