@@ -205,7 +205,7 @@ FIELDS: dict[str, Treatment] = {
     "include_for_metrics": ours("Always empty: tasks compute their scores without it."),
     "eval_use_gather_object": stock,
     "prediction_loss_only": Treatment(NEEDS, _LOSS_ALONE, suits_task=_has_loss_alone),
-    "metric_for_best_model": ours("A score of the task, or of `metric`. The tables of the tasks name the default."),
+    "metric_for_best_model": ours("A score of the task, or of `metric`. With early stopping the main one by default."),
     "greater_is_better": ours("Known for the scores of the task. For others true by default."),
     "load_best_model_at_end": Treatment(NEEDS, "needs --eval_strategy steps or epoch.", _evaluates),
     "save_strategy": ours("`steps` by default, or as `eval_strategy` if the best model is loaded at the end."),

@@ -48,10 +48,10 @@ def further_scores(task: Any) -> tuple[str, ...]:
     try:
         return tuple(numbers_of(metric.compute(predictions=examples[0], references=examples[1])))
     except Exception as error:  # of foreign code
-        reason = " ".join(str(error).split())[:200]
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise ValueError(
             f"--metric {task.args.metric} cannot read the predictions of {task.name}, such as {examples[0][0]!r}:"
-            f" {type(error).__name__}: {reason}"
+            f" {type(error).__name__}: {reason}."
         ) from None
 
 

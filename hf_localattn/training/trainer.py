@@ -394,3 +394,11 @@ class TaskTrainer(LocalAttentionTrainer):
 
 class GenerationTrainer(TaskTrainer, Seq2SeqTrainer):
     """`TaskTrainer` that generates texts, as transformers' `Seq2SeqTrainer` does."""
+
+    def evaluation_loop(self, *arguments: Any, **settings: Any) -> EvalLoopOutput:
+        """Run the model on each row once.
+
+        `Seq2SeqTrainer` would also keep the rows that fill the last batches of several processes.
+        """
+        self.gather_function = self.accelerator.gather_for_metrics
+        return super().evaluation_loop(*arguments, **settings)

@@ -207,7 +207,7 @@ class Share(evaluate.Metric):
 
 
 @pytest.mark.parametrize(
-    ("examples", "expected"), [([0, 1], ("share",)), ([["a"]], "cannot read .*list"), (None, ())], ids=str
+    ("examples", "expected"), [([0, 1], ("share",)), ([["a"]], "cannot read"), (None, ())], ids=str
 )
 def test_a_further_metric_is_tried_before_training(examples, expected, tmp_path):
     (tmp_path / "share.py").write_text(SHARE)
