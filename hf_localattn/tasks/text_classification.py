@@ -146,7 +146,7 @@ class TextClassification(Task):
 
     def metric_examples(self) -> tuple[Any, Any]:
         if self.labels.problem_type == REGRESSION:
-            values = np.array([0.0, 1.0, 2.0], dtype=np.float32)
+            values: Any = np.array([0.0, 1.0, 2.0], dtype=np.float32)
         elif self.labels.problem_type == MULTI_LABEL:
             values = np.eye(self.labels.num_labels, dtype=int)
         else:

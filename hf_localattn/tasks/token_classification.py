@@ -116,7 +116,7 @@ class TokenClassification(Task):
     collator_class = DataCollatorForTokenClassification
     scores_tokens = True
     streams = True
-    own_metrics = ("entities", "error_detection", "error_diagnosis")  # before the labels are known
+    own_metrics: tuple[str, ...] = ("entities", "error_detection", "error_diagnosis")  # before the labels are known
     args: TokenClassificationDataArguments
     names: list[str]
 

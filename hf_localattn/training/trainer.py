@@ -55,6 +55,7 @@ class LocalAttentionTrainer(Trainer):
         **kwargs: further arguments of `Trainer`.
     """
 
+    args: Any
     optimizer: torch.optim.Optimizer | None
     push_in_progress: PushInProgress | None
 
