@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import huggingface_hub
 import torch
 from pydantic import AfterValidator, Field, PositiveInt, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 from transformers import get_scheduler
 from transformers.debug_utils import DebugOption
 from transformers.utils import is_torch_bf16_gpu_available, is_torch_xla_available
@@ -259,7 +260,7 @@ FIELDS: dict[str, Treatment] = {
 
 def _is_share_or_count(steps: float) -> float:
     if steps > 1 and steps != int(steps):
-        raise ValueError("a share below 1 or a whole number is needed")
+        raise PydanticCustomError("steps", "Input should be a whole number, or a share below 1")
     return steps
 
 
