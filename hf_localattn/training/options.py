@@ -93,8 +93,8 @@ def _has_deepspeed(args: Any) -> bool:
     return importlib.util.find_spec("deepspeed") is not None
 
 
-def _has_token(args: Any) -> bool:
-    return (args.hub_token or huggingface_hub.get_token()) is not None
+def _has_token(task: Any) -> bool:
+    return (task.training_args.hub_token or huggingface_hub.get_token()) is not None
 
 
 def _reports_to_installed(args: Any) -> bool:
@@ -217,7 +217,7 @@ FIELDS: dict[str, Treatment] = {
     "enable_jit_checkpoint": stock,
     "ignore_data_skip": works,
     "restore_callback_states_from_checkpoint": ours("True with early stopping."),
-    "push_to_hub": Treatment(NEEDS, "needs a token: run `hf auth login`, or give --hub_token.", _has_token),
+    "push_to_hub": Treatment(NEEDS, "needs a token: run `hf auth login`, or give --hub_token.", suits_task=_has_token),
     "hub_token": ours("It is in no file of the run."),
     "hub_private_repo": stock,
     "hub_model_id": stock,

@@ -65,7 +65,6 @@ LACKING = {
     "eval_delay": 1,
     "eval_on_start": True,
     "eval_steps": 5,
-    "push_to_hub": True,
     "report_to": "abacus",
 }
 CONTRADICTIONS = [
@@ -85,7 +84,6 @@ CONTRADICTIONS = [
 
 @pytest.mark.parametrize("options", CONTRADICTIONS, ids=str)
 def test_values_that_no_run_can_use(options, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     monkeypatch.setattr("hf_localattn.training.options.is_torch_bf16_gpu_available", lambda: False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
@@ -132,13 +130,15 @@ UNSUITABLE = [
     ({"predict_with_generate": False, "do_predict": True}, {}),
     ({"predict_with_generate": False}, {"args": SimpleNamespace(metric="generation")}),
     ({"prediction_loss_only": True}, {"metrics": {"f1": True}}),
+    ({"push_to_hub": True}, {}),
     ({"prediction_loss_only": True, "do_predict": True}, {}),
     ({"train_sampling_strategy": "group_by_length"}, {"has_lengths": False}),
 ]
 
 
 @pytest.mark.parametrize(("options", "attributes"), UNSUITABLE, ids=str)
-def test_options_that_a_task_cannot_use(options, attributes):
+def test_options_that_a_task_cannot_use(options, attributes, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     with pytest.raises(ValueError, match=f"--{next(iter(options))}"):
         check_task(task(options=options, **attributes))
 
