@@ -10,7 +10,7 @@ from datasets import Dataset, DatasetDict
 from transformers import BertConfig
 
 from hf_localattn.data.folds import Fold
-from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.tasks import DataArguments, Scored, Task, TextClassification, prepare_run
 from hf_localattn.tasks.run import Stream, choose_best_metric, load_splits
 from hf_localattn.tasks.task import checkpoint_labels, choose_labels, label_fields
