@@ -34,7 +34,9 @@ MISSING_TEXTS = frozenset({"", "nan", "NaN", "NAN", "<NA>", "NaT"})
 UNCLEAR_TEXTS = frozenset({"none", "null", "na", "n/a"})
 """Texts in lower case that are a class among names, and may be a missing value among numbers."""
 
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE)
+_DECIMAL = re.compile(
+    r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
+)
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _LIST_OF_PYTHON = re.compile(r"\[.*\]|\(\s*['\"].*\)|\{\s*['\"].*\}")
@@ -165,7 +167,9 @@ class LabelFormat:
             known = f"{join_names(names, 20)}; or 0 to {len(names) - 1}"
             raise ValueError(f"the label {name if is_number else shorten(name)} is outside the label set ({known}).")
         if name in names and names[index] != name and not self.declared:
-            raise ValueError(f"the label {name} is the name of one class and the index of another; write it as a text.")
+            raise ValueError(
+                f"the label {name} is the name of one class and the index of another; write it as a text."
+            )
         return names[index]
 
 

@@ -377,8 +377,8 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
         for values in filter(None, reader):
             if len(values) != len(header):
                 raise ValueError(
-                    f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}; save rows"
-                    " whose fields hold the separator as .jsonl."
+                    f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}; save"
+                    " rows whose fields hold the separator as .jsonl."
                 )
             yield f"line {reader.line_num}", dict(zip(header, values, strict=True))
             first_line = reader.line_num + 1

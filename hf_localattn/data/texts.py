@@ -234,9 +234,7 @@ def _leave_out_unlabeled(rows: Dataset, source: Source) -> Dataset:
     if not labeled:
         raise ValueError(f"{source.name}: no row has a label; give the label column with --label_column_name.")
     if left_out := len(rows) - len(labeled):
-        logger.warning(
-            "%s: leaving out %d of %d rows, which have no label.", source.name, left_out, len(rows)
-        )
+        logger.warning("%s: leaving out %d of %d rows, which have no label.", source.name, left_out, len(rows))
         rows = rows.select(labeled)
     return rows
 

@@ -1,4 +1,4 @@
-"""What a value of a label column stands for: the tables of docs/text_classification.md, row by row."""
+"""Labels of texts and choices: what a value of a file or data set stands for, by the tables of the docs and here."""
 
 import csv
 import json
@@ -150,17 +150,17 @@ def test_all_missing_columns_are_named(tmp_path):
 
 
 def test_scores_beyond_32_bits_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="line 1.*1e\\+300"):
+    with pytest.raises(ValueError, match=r"line 1.*1e\+300"):
         load_texts(write(tmp_path, [{"text": "a", "label": 1e300}]))
 
 
 def test_a_name_that_is_the_index_of_another(tmp_path):
     columns = TextColumns(names=("1", "0"), problem_type=SINGLE_LABEL)
     assert labels_of(load_texts(write(tmp_path, [{"text": "a", "label": "0"}]), columns)) == ["0"]
-    with pytest.raises(ValueError, match="line 1: .*index"):
+    with pytest.raises(ValueError, match=r"line 1: .*index"):
         load_texts(write(tmp_path, [{"text": "a", "label": 0}]), columns)
-    with pytest.raises(ValueError, match="lists of 3.*2 class names"):
-        load_texts(write(tmp_path, [{"text": "a", "label": [0, 1, 1]}]), columns.__class__(names=("1", "0")))
+    with pytest.raises(ValueError, match=r"lists of 3.*2 class names"):
+        load_texts(write(tmp_path, [{"text": "a", "label": [0, 1, 1]}]), TextColumns(names=("1", "0")))
 
 
 DIGITS = ["3", "2", "1", "0"]
@@ -201,7 +201,7 @@ def test_the_choice_of_a_label(tmp_path, name):
         cases.append((path, in_a_cell))
     for data, index in cases:
         if index == "":
-            with pytest.raises(ValueError, match="line [12]: "):
+            with pytest.raises(ValueError, match=r"line [12]: "):
                 load_choices(data, **OPTIONAL)
             continue
         assert load_choices(data, **OPTIONAL).to_dict().get("label", [None]) == [index]
