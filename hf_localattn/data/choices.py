@@ -73,6 +73,8 @@ class ChoiceFormat:
     Args:
         columns: names of the columns.
         label: column of the label.
+        listed: columns that rows with a list of choices need.
+        swag: columns that rows with SWAG's endings need.
         is_table: True if all values are texts, as in .csv files: the label "1" may then be the index 1.
         label_names: names of a `ClassLabel` that are not its indices, *optional*.
         may_be_empty: accept an empty question or context.
@@ -80,6 +82,8 @@ class ChoiceFormat:
 
     columns: ChoiceColumns
     label: Column
+    listed: tuple[Column, ...]
+    swag: tuple[Column, ...]
     is_table: bool
     label_names: tuple[str, ...] | None
     may_be_empty: bool
@@ -108,7 +112,16 @@ def load_choices(
     columns = columns or ChoiceColumns()
     label = Column(columns.label, None, required=require_labels, remedy="give --label_column_name")
     is_table = not isinstance(source.rows, Dataset) and source.name.endswith(TABLE_SUFFIXES)
-    choice_format = ChoiceFormat(columns, label, is_table, _label_names(source, columns.label), not skip_empty)
+    text = Column((columns.context, columns.question), remedy=TEXT_REMEDY)
+    choice_format = ChoiceFormat(
+        columns=columns,
+        label=label,
+        listed=(text, Column(columns.choices, remedy=CHOICES_REMEDY), label),
+        swag=(Column("sent1"), label),
+        is_table=is_table,
+        label_names=_label_names(source, columns.label),
+        may_be_empty=not skip_empty,
+    )
     present = source.rows.column_names if isinstance(source.rows, Dataset) else ()
     required = _required_columns(choice_format, present)
     convert = partial(_convert, layout=choice_format)
@@ -158,13 +171,10 @@ def _convert(record: Record, layout: ChoiceFormat) -> Record:
     return {"context": context, "choices": choices, "label": label}
 
 
-def _required_columns(layout: ChoiceFormat, present: Collection[str]) -> list[Column]:
+def _required_columns(layout: ChoiceFormat, present: Collection[str]) -> tuple[Column, ...]:
     """Return the columns that rows with these columns need: SWAG's if they have its endings."""
-    names = layout.columns
-    if names.choices not in present and _swag_endings(present):
-        return [Column("sent1"), layout.label]
-    text = Column((names.context, names.question), remedy=TEXT_REMEDY)
-    return [text, Column(names.choices, remedy=CHOICES_REMEDY), layout.label]
+    is_swag = layout.columns.choices not in present and _swag_endings(present)
+    return layout.swag if is_swag else layout.listed
 
 
 def _swag_endings(present: Iterable[str]) -> list[str]:

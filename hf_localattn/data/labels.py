@@ -118,11 +118,11 @@ class LabelFormat:
             return self._read_vector(label)
         names: list[str] = []
         for entry in label:
-            # a score has no place in a list, so that 2.0 is class 2
-            is_whole = isinstance(entry, float) and entry.is_integer()
-            name = self._read_class(int(entry) if is_whole else entry)
-            if isinstance(entry, float) and not is_whole:
-                raise ValueError(f"the label has the fraction {entry}, but its entries are classes; found {label}.")
+            if isinstance(entry, float):  # a score has no place in a list, so that 2.0 is class 2
+                if not entry.is_integer():
+                    raise ValueError(f"the label has {entry}, but its entries are classes; found {shorten(label)}.")
+                entry = int(entry)
+            name = self._read_class(entry)
             if name in names:
                 raise ValueError(
                     f"the label has {name!r} twice; name a class once, or give every row a list with 0 or 1 for each"

@@ -128,13 +128,21 @@ def load_texts(
     features = Features(dict.fromkeys(names, Value("string")))
     features |= {"label": label_types[label_format.problem_type], PLACE: Value("string")}
     must_have_label = require_labels and not layout.skip_unlabeled
+    labels_by_text: dict[str, Any] = {}  # the same few texts occur often
+
+    def read_label(raw: Any) -> Any:
+        if not isinstance(raw, str):
+            return label_format.read(raw)
+        if raw not in labels_by_text:
+            labels_by_text[raw] = label_format.read(raw)
+        return labels_by_text[raw]
 
     def convert(record: Record) -> Record:
         values = [column.read(record) for column in texts]
         if may_be_empty and not "".join(values).strip():
             raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is the other text of the pair; {SKIP}")
         raw = record[layout.label] if layout.label in record else label.read(record)
-        value = label_format.read(raw)
+        value = read_label(raw)
         if value is None and must_have_label:
             raise ValueError(
                 f"the field {layout.label!r} holds no label; found {describe_value(raw)}. Correct the row, or leave"
