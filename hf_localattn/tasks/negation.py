@@ -13,6 +13,7 @@ import datasets
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import (
     add_questions,
     check_apart,
@@ -26,7 +27,6 @@ from hf_localattn.data.negation import (
 from hf_localattn.data.negation_corpora import format_starsem
 from hf_localattn.data.rows import Data
 from hf_localattn.data.scopes import ScopeExamples, check_knows_cues, count_unseen, scope_features
-from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
 from hf_localattn.metrics.word_scores import set_scores

@@ -12,8 +12,8 @@ import torch
 from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.folds import Fold
+from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.data.rows import Data, row_numbers
-from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.names import find_files
 from hf_localattn.registry import family_of
