@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from datasets import ClassLabel, Dataset, Features, List, Value
+from tokenizers import Regex, normalizers
+from tokenizers.normalizers import Prepend, Replace
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
@@ -33,6 +36,7 @@ from hf_localattn.data.rows import (
     read_text,
     shorten,
 )
+from hf_localattn.models.word_beginnings import keeps_word_beginnings
 from hf_localattn.parsing import parse_json
 
 _WORDS = List(Value("string"))
@@ -329,15 +333,43 @@ def _read_error(error: xml.Element, length: int) -> tuple[str, int, int]:
 
 
 def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Set up a tokenizer for lists of words.
+    """Set up a tokenizer for lists of words: each word gets the pieces that it has in a text.
 
-    Byte-level tokenizers (RoBERTa) mark the beginning of a word by the space before it, so `add_prefix_space` is set
-    and saved with the tokenizer. A slow tokenizer, which cannot map tokens to words, is a `ValueError`.
+    Many tokenizers mark the beginning of a word by the space before it (`Ġbaker`, `▁baker`). If words of a list lack
+    this mark, the tokenizer is changed to put a space before each of them and before texts, and is saved like that.
+
+    Raises:
+        ValueError: the tokenizer is slow, which cannot map tokens to words; or it loses the marks, now or as soon as
+            it is saved and loaded.
     """
     check_is_fast(tokenizer, "cannot map tokens to words")
-    splitter = tokenizer.backend_tokenizer.pre_tokenizer
-    if isinstance(splitter, ByteLevel):
-        splitter.add_prefix_space = tokenizer.add_prefix_space = True
+    if keeps_word_beginnings(tokenizer):
+        return
+    _put_space_before_words(tokenizer)
+    name = type(tokenizer).__name__
+    if not keeps_word_beginnings(tokenizer):
+        raise ValueError(f"{name} loses the mark of a word's beginning in lists of words: choose another tokenizer.")
+    with TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        reloaded = type(tokenizer).from_pretrained(folder)
+    if not keeps_word_beginnings(reloaded):
+        raise ValueError(
+            f"{name} loses the mark of a word's beginning in lists of words as soon as it is saved and loaded: load it"
+            " with PreTrainedTokenizerFast, save it to a folder and give this folder (scripts: --tokenizer_name)."
+        )
+
+
+def _put_space_before_words(tokenizer: PreTrainedTokenizerBase) -> None:
+    backend = tokenizer.backend_tokenizer
+    if isinstance(backend.pre_tokenizer, ByteLevel):
+        backend.pre_tokenizer.add_prefix_space = True
+        tokenizer.add_prefix_space = True
+        return
+    # In a sequence of pre-tokenizers (Llama 3), `add_prefix_space` would put a space before each part of a word.
+    steps = [Prepend(" "), Replace(Regex(r"\A  "), " ")]  # a space, unless there is one
+    if backend.normalizer is not None:
+        steps.append(backend.normalizer)
+    backend.normalizer = normalizers.Sequence(steps)
 
 
 def word_features(
