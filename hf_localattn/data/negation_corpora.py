@@ -9,8 +9,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.data.column_files import group_lines, read_lines
 from hf_localattn.data.rows import read_text, shorten
-from hf_localattn.data.words import read_lines, split_sentences
 from hf_localattn.data.xml import Element, attribute, parse_xml
 from hf_localattn.models.negation_finder import CUE_KINDS
 
@@ -182,7 +182,7 @@ def _starsem(path: Path) -> Iterator[Sentence]:
     names: set[str] = set()
     # only tabs separate columns: words may contain other white space
     lines = ((number, line.split("\t") if line.strip(" \t") else []) for number, line in read_lines(path))
-    for sentence in split_sentences(lines):
+    for sentence in group_lines(lines):
         first_line, first = sentence[0]
         for line, columns in sentence:
             _check_columns(f"{path}, line {line}", columns, first, first_line)

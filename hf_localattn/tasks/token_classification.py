@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.data.column_files import UNSPECIFIED
 from hf_localattn.data.negation import OPTIONS
 from hf_localattn.data.rows import Data, Source, row_numbers, sorted_labels
 from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.data.words import (
     IGNORED,
-    UNSPECIFIED,
     TokenColumns,
     check_labels,
     class_names,
