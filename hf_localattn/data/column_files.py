@@ -146,7 +146,7 @@ def _describe_width(path: Path, number: int, width: int, layout: _Layout) -> str
 
 
 def read_conllu(path: Path, label_column: int) -> Iterator[Line]:
-    """Yield the syntactic words of a CoNLL-U file and their labels. Ranges (1-2) and empty nodes (1.1) are left out."""
+    """Yield the words of a CoNLL-U file and their labels, without ranges (1-2) and empty nodes (1.1)."""
     last_id = 0  # of the sentence
     for number, line in read_lines(path):
         where = f"{path}, line {number}"
