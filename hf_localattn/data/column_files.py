@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,9 @@ UNSPECIFIED = "_"
 """Value of an unspecified CoNLL-U column."""
 
 DOCUMENT_START = "-DOCSTART-"
+
+
+_split_at_blanks = re.compile("[ \t]+").split
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -42,8 +45,8 @@ class _Layout(NamedTuple):
     width: int
 
 
-def read_conll(path: Path, label_column: int, require_labels: bool) -> list[Line]:
-    """Read the words and labels of a file with a word and any number of other columns on each line.
+def read_conll(path: Path, label_column: int, require_labels: bool) -> Iterator[Line]:
+    """Yield the words and labels of a file with a word and any number of other columns on each line.
 
     If the first word's line contains a tab, columns are separated by single tabs; otherwise by any number of spaces
     and tabs. Blank lines and `-DOCSTART-` lines separate sentences.
@@ -59,90 +62,68 @@ def read_conll(path: Path, label_column: int, require_labels: bool) -> list[Line
     Raises:
         ValueError: the file is invalid, or a line may be a comment or a word. The message names the line.
     """
-    lines = list(read_lines(path))
-    layout = _find_layout(path, lines)
+    layout = _find_layout(path)
     has_labels = require_labels or layout.width > 1
     if has_labels and (label_column == 0 or not -layout.width < label_column < layout.width):
         raise ValueError(
             f"{path}, line {layout.line}: there is no label column {label_column} in {layout.width} columns;"
             " column 0 has the words."
         )
-    read_cells = _label_reader(path, label_column) if has_labels else _read_word
-    rows: list[Line] = []
-    doubtful: list[Line] = []
     labels = set[str]()
-    for number, line in lines:
-        if _is_between_sentences(line):
-            rows.append((number, []))
+    doubtful: list[tuple[int, str]] = []  # lines that are words if another word has their label
+    is_above_sentence = True
+    for number, line in read_lines(path):
+        text = line.strip(" \t")
+        if _is_between_sentences(text):
+            is_above_sentence = True
+            yield number, []
             continue
-        cells = _split(line, layout.tabs)
-        begins_with_hash = cells[0].startswith("#")
+        cells = line.split("\t") if layout.tabs else _split_at_blanks(text)
+        begins_with_hash = text.startswith("#")
+        if begins_with_hash and is_above_sentence and len(cells) != layout.width:
+            continue
         if len(cells) != layout.width:
-            is_above_sentence = not rows or not rows[-1][1]
-            if begins_with_hash and is_above_sentence:
-                continue
-            raise ValueError(_describe_width(path, number, len(cells), layout))
-        columns = read_cells(number, cells)
-        rows.append((number, columns))
-        if begins_with_hash:
-            doubtful.append((number, columns))
-        else:
-            labels.update(columns[1:])
-    for number, columns in doubtful:
-        if not labels.issuperset(columns[1:]):
             raise ValueError(
-                f"{path}, line {number}: may be a comment, or a word with a label that no other word has"
-                f" ({shorten(columns[1])}); remove the comment, or save the sentences as .jsonl."
+                f"{path}, line {number}: {len(cells)} columns, but {layout.width} in line {layout.line}; separate"
+                " sentences by blank lines, and write comments only above the first word of a sentence."
             )
-    return rows
-
-
-def _is_between_sentences(line: str) -> bool:
-    text = line.strip(" \t")
-    return not text or (text.startswith(DOCUMENT_START) and text.split()[0] == DOCUMENT_START)
-
-
-def _find_layout(path: Path, lines: Iterable[tuple[int, str]]) -> _Layout:
-    for number, line in lines:
-        if not _is_between_sentences(line) and not line.lstrip(" ").startswith("#"):
-            tabs = "\t" in line
-            width = len(_split(line, tabs))
-            return _Layout(number, tabs, width)
-    raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line, not only after a #.")
-
-
-def _split(line: str, tabs: bool) -> list[str]:
-    """Return the cells of a line. Between tabs they may contain blanks, but do not begin or end with one."""
-    if tabs:
-        return [cell.strip(" ") for cell in line.split("\t")]
-    return re.split("[ \t]+", line.strip(" \t"))
-
-
-def _read_word(number: int, cells: list[str]) -> list[str]:
-    return cells
-
-
-def _label_reader(path: Path, label_column: int) -> Callable[[int, list[str]], list[str]]:
-    """Return a function from the number and the cells of a line to its word and label."""
-
-    def read_word_and_label(number: int, cells: list[str]) -> list[str]:
-        word = cells[0]
+        is_above_sentence = False
+        word = cells[0].strip(" ")
+        if not has_labels:
+            yield number, [word]
+            continue
         label = cells[label_column].strip()
         if not word or not label:
             empty = "label" if word else "word"
             raise ValueError(
                 f"{path}, line {number}: the {empty} is empty; fill it in, and remove tabs at the end of lines."
             )
-        return [word, label]
+        if begins_with_hash:
+            doubtful.append((number, label))
+        else:
+            labels.add(label)
+        yield number, [word, label]
+    for number, label in doubtful:
+        if label not in labels:
+            raise ValueError(
+                f"{path}, line {number}: may be a comment, or a word with a label that no other word has"
+                f" ({shorten(label)}); remove the comment, or save the sentences as .jsonl."
+            )
 
-    return read_word_and_label
+
+def _find_layout(path: Path) -> _Layout:
+    for number, line in read_lines(path):
+        text = line.strip(" \t")
+        if _is_between_sentences(text) or text.startswith("#"):
+            continue
+        tabs = "\t" in line
+        cells = line.split("\t") if tabs else _split_at_blanks(text)
+        return _Layout(number, tabs, len(cells))
+    raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line, not only after a #.")
 
 
-def _describe_width(path: Path, number: int, width: int, layout: _Layout) -> str:
-    return (
-        f"{path}, line {number}: {width} columns, but {layout.width} in line {layout.line}; separate sentences"
-        " by blank lines, and write comments only above the first word of a sentence."
-    )
+def _is_between_sentences(text: str) -> bool:
+    return not text or (text.startswith(DOCUMENT_START) and text.split()[0] == DOCUMENT_START)
 
 
 def read_conllu(path: Path, label_column: int) -> Iterator[Line]:
