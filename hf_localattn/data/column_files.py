@@ -130,29 +130,36 @@ def read_conllu(path: Path, label_column: int) -> Iterator[Line]:
     """Yield the words of a CoNLL-U file and their labels, without ranges (1-2) and empty nodes (1.1)."""
     last_id = 0  # of the sentence
     for number, line in read_lines(path):
-        where = f"{path}, line {number}"
         if not line.strip(" \t"):
             last_id = 0
             yield number, []
             continue
         if line.startswith("#"):
             if last_id:
-                raise ValueError(f"{where}: a comment after a word; separate sentences by blank lines.")
+                raise ValueError(f"{path}, line {number}: a comment after a word; separate sentences by blank lines.")
             continue
         columns = line.split("\t")
-        if len(columns) != 10 or not re.fullmatch(r"\d+([-.]\d+)?", columns[0]):
+        if len(columns) != 10 or not _is_conllu_id(columns[0]):
             raise ValueError(
-                f"{where}: expected 10 columns, separated by tabs, the first one a number such as 1 or 1-2; found"
-                f" {shorten(line)}. If the file has other columns, rename it to .conll."
+                f"{path}, line {number}: expected 10 columns, separated by tabs, the first one a number"
+                f" such as 1 or 1-2; found {shorten(line)}. If the file has other columns, rename it to .conll."
             )
         if not columns[0].isdecimal():
             continue
         word_id = int(columns[0])
         if word_id <= last_id:
-            raise ValueError(f"{where}: word {word_id} after word {last_id}; separate sentences by blank lines.")
+            raise ValueError(
+                f"{path}, line {number}: word {word_id} after word {last_id}; separate sentences by blank lines."
+            )
         last_id = word_id
         word = columns[1].strip(" ")
         label = columns[label_column].strip()
         if not word or not label:
-            raise ValueError(f"{where}: the word or its label is empty; write {UNSPECIFIED} for an unknown label.")
+            raise ValueError(
+                f"{path}, line {number}: the word or its label is empty; write {UNSPECIFIED} for an unknown label."
+            )
         yield number, [word, label]
+
+
+def _is_conllu_id(text: str) -> bool:
+    return text.isdecimal() or re.fullmatch(r"\d+[-.]\d+", text) is not None
