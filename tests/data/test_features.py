@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from datasets import Dataset
-from transformers import AutoTokenizer, RobertaTokenizer
 
 from hf_localattn import OaXLNetTokenizer
 from hf_localattn.data import Source, choices, generation, scopes, texts, words
@@ -21,7 +20,7 @@ from hf_localattn.data.labels import (
 from hf_localattn.data.rows import KNOWN_LABEL, labeled_rows
 from hf_localattn.models.negation_finder import NO_WORD
 from tests.data.notation import columns
-from tests.qa_helpers import byte_pieces, question, word_pieces
+from tests.qa_helpers import question, word_pieces
 
 CLASSES, SETS = (Labels(kind, ("c", "b", "a")) for kind in (SINGLE_LABEL, MULTI_LABEL))
 SCORES, MIXED = Labels(REGRESSION), ("-2", "9", "10", "x")
@@ -128,13 +127,7 @@ def test_the_first_token_of_a_word_has_its_label(sentence, labels, options, expe
     assert encoded["visible_word_ids"] == [seen]
 
 
-def test_a_byte_level_tokenizer_sees_where_words_begin(tmp_path):
-    tokenizer = RobertaTokenizer(vocab=byte_pieces().get_vocab(), merges=[], unk_token="<pad>")
-    words.prepare_tokenizer(tokenizer)
-    tokenizer.save_pretrained(tmp_path)
-    for own in (tokenizer, AutoTokenizer.from_pretrained(tmp_path)):
-        encoded = words.word_features({"tokens": [["a", "bc"]], "labels": [["O", "B-x"]]}, own, 40, LABELS)
-        assert encoded.tokens(0) == ["<s>", "Ġ", "a", "Ġ", "b", "c", "</s>"]
+def test_a_slow_tokenizer_is_refused():
     with pytest.raises(ValueError, match="SimpleNamespace is not a fast tokenizer"):
         words.prepare_tokenizer(SimpleNamespace(is_fast=False))
 
