@@ -1,7 +1,5 @@
 """Inputs of any model: their limit of tokens, their names, and the logits of a row without padding."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@ Tasks (Zhu, Ng and Bressan), section 3 and figures 1 and 2.
 Shapes: B batch, L tokens, H width of the encoder, F width of the local layers.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -3,8 +3,6 @@
 Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), section 4.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.compiler import is_compiling

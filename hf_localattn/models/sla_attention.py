@@ -5,8 +5,6 @@ Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3,
 Shapes: B batch, L tokens, heads, D width of a head.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional

@@ -15,11 +15,9 @@ All tokens of a word have the same row and the same column in a mask. Special to
 and all tokens attend to them; the attention mask excludes padding later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch.nn import functional
@@ -45,7 +43,7 @@ class MaskTables(NamedTuple):
     reach: torch.Tensor
     near: int
 
-    def without_padding(self, tokens: torch.Tensor | None) -> MaskTables:
+    def without_padding(self, tokens: torch.Tensor | None) -> Self:
         """Return tables that distinguish padding, False in `tokens` (B, L), from special tokens."""
         return self if tokens is None else self._replace(segments=torch.where(tokens, self.segments, -2))
 

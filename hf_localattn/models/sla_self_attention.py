@@ -5,8 +5,6 @@ these modules is replaced by a subclass that reads the arguments of local attent
 configuration do not change. Without these arguments the encoder's own code runs.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ generic heads do not fit: they pool the last token, and all have one name for th
 Shapes: B batch, L tokens, C choices or classes.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
