@@ -61,7 +61,16 @@ def range_of(annotation: Any) -> Range:
 
 @cache
 def field_types(config_class: Any) -> dict[str, Any]:
-    """Return the types of the fields of a family, by name.
+    """Return the types of the fields of a family, by name."""
+    types: dict[str, Any] = {}
+    for base in reversed(config_class.__mro__):
+        if issubclass(base, LocalAttentionConfig):
+            types |= declared_types(base)
+    return types
+
+
+def declared_types(declaring: type) -> dict[str, Any]:
+    """Return the types of the fields that a class itself declares, by name.
 
     Types are read as they are. A text in place of a type is refused, because only evaluating it, which runs code,
     would tell the type.
@@ -69,20 +78,16 @@ def field_types(config_class: Any) -> dict[str, Any]:
     Raises:
         TypeError: An annotation is a text.
     """
-    annotations: dict[str, Any] = {}
-    for base in reversed(config_class.__mro__):
-        if issubclass(base, LocalAttentionConfig):
-            annotations |= inspect.get_annotations(base)
-    fields = {}
-    for name, annotation in annotations.items():
+    types = {}
+    for name, annotation in inspect.get_annotations(declaring).items():
         if isinstance(annotation, str):
             raise TypeError(
                 f"The type of `{name}` is the text {annotation!r}. Write the type itself, in a file without"
                 " `from __future__ import annotations`."
             )
-        if annotation is not Any and get_origin(annotation) is not ClassVar:
-            fields[name] = annotation
-    return fields
+        if annotation not in (Any, ClassVar) and get_origin(annotation) is not ClassVar:
+            types[name] = annotation
+    return types
 
 
 def check_types(fields: Any, types: Mapping[str, Any]) -> None:

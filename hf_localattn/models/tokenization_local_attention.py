@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-from .configuration_local_attention import LocalAttentionConfig, check_types
+from .configuration_local_attention import LocalAttentionConfig, check_types, declared_types
 
 _warned: dict[str, bool] = {}
 
@@ -18,7 +18,9 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     """
 
     SETTINGS: ClassVar[dict[str, Any]] = {}
-    """Arguments that other tokenizers do not have, with the annotations of their values."""
+    """Types of the arguments that other tokenizers do not have, by name. A subclass declares each as a class attribute
+    with its type and its default.
+    """
 
     OWN_INPUTS: ClassVar[dict[str, int]] = {}
     """Names of the additional inputs, with their values at padding."""
@@ -26,9 +28,14 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     OWN_POSITIONS: ClassVar[tuple[str, ...]] = ()
     """Names of the additional inputs whose values are positions of tokens. Padding on the left shifts them."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.SETTINGS = {**cls.SETTINGS, **declared_types(cls)}
+
     def __init__(self, *args: Any, own_inputs: Iterable[str] = (), **kwargs: Any):
         for name in self.SETTINGS:
-            setattr(self, name, kwargs[name])
+            value = kwargs.setdefault(name, getattr(type(self), name))
+            setattr(self, name, value)
         check_types(self, self.SETTINGS)
         names = kwargs.pop("model_input_names", self.model_input_names)
         kwargs["model_input_names"] = [name for name in names if name not in self.OWN_INPUTS] + list(own_inputs)

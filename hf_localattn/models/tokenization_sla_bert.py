@@ -85,42 +85,22 @@ class SlaBertTokenizer(BackboneTokenizer):
         [-1, 2, 4, 4, 4, 4, -1]
     """
 
-    SETTINGS: ClassVar = {
-        "parser": str | None,
-        "words": Literal["parser", "whitespace"],
-        "shuffle_trees": bool,
-        "open_punctuation": bool,
-    }
     OWN_INPUTS: ClassVar = dict.fromkeys(STRUCTURE, NO_WORD)
     OWN_POSITIONS: ClassVar = ("dep_heads",)
 
-    parser: str | None
-    words: str
-    shuffle_trees: bool
-    open_punctuation: bool
+    parser: str | None = DEFAULT_PARSER
+    words: Literal["parser", "whitespace"] = "parser"
+    shuffle_trees: bool = False
+    open_punctuation: bool = False
 
-    def __init__(
-        self,
-        *args: Any,
-        parser: str | os.PathLike[str] | None = DEFAULT_PARSER,
-        words: str = "parser",
-        shuffle_trees: bool = False,
-        open_punctuation: bool = False,
-        parser_version: str | None = None,
-        **kwargs: Any,
-    ):
+    def __init__(self, *args: Any, parser_version: str | None = None, **kwargs: Any):
         self.parser_named_by_checkpoint = True  # to be safe, since `super().__init__` reads `parser_version`
         self._saved_version = parser_version
-        super().__init__(
-            *args,
-            parser=os.fspath(parser) if isinstance(parser, os.PathLike) else parser,
-            words=words,
-            shuffle_trees=shuffle_trees,
-            open_punctuation=open_punctuation,
-            parser_version=parser_version,
-            own_inputs=STRUCTURE if parser is not None else STRUCTURE[:1],
-            **kwargs,
-        )
+        parser = kwargs.get("parser", self.parser)
+        if isinstance(parser, os.PathLike):
+            kwargs["parser"] = os.fspath(parser)
+        own_inputs = STRUCTURE if parser is not None else STRUCTURE[:1]
+        super().__init__(*args, parser_version=parser_version, own_inputs=own_inputs, **kwargs)
         self.parser_named_by_checkpoint = False  # `from_pretrained` sets it
 
     @classmethod
