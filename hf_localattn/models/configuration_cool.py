@@ -131,7 +131,7 @@ class CoolConfig(LocalAttentionConfig):
         size: int = self.backbone_config.hidden_size
         if self.mode == "g2l":
             return size
-        return getattr(self.backbone_config, "embedding_size", None) or size  # some have narrower word embeddings
+        return getattr(self.backbone_config, "embedding_size", None) or size
 
     @property
     def local_size(self) -> int:
@@ -190,7 +190,7 @@ class CoolConfig(LocalAttentionConfig):
             raise ValueError(f"`mode` is {self.mode!r}, but {conflict}: set `mode` to 'g2l'.")
 
     def _conflict_with_mode(self) -> str:
-        """Return the reason why the local layers can only be on top of the encoder, or an empty text."""
+        """Return why the local layers can only be on top of the encoder, or an empty text."""
         if self.mode == "g2l":
             return ""
         if self.local_attention in ("none", "deeper"):

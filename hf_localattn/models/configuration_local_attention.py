@@ -72,8 +72,7 @@ def field_types(config_class: Any) -> dict[str, Any]:
 def declared_types(declaring: type) -> dict[str, Any]:
     """Return the types of the fields that a class itself declares, by name.
 
-    Types are read as they are. A text in place of a type is refused, because only evaluating it, which runs code,
-    would tell the type.
+    A text in place of a type is refused: only evaluating it, which runs code, would tell the type.
 
     Raises:
         TypeError: An annotation is a text.
@@ -102,11 +101,8 @@ def check_types(fields: Any, types: Mapping[str, Any]) -> None:
 class InstalledServices:
     """Services of the installed package. Here, in code that travels with checkpoints, each of them does nothing.
 
-    Importing `hf_localattn` replaces `LocalAttentionConfig.installed` by an object that overrides all methods. Without
-    the package, methods that check something accept everything.
+    Importing `hf_localattn` replaces `LocalAttentionConfig.installed` by an object that overrides all methods.
     """
-
-    # Checks of a stranger's files
 
     def check_content(self, config_class: Any, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Check the content of a `config.json`, and return it without entries that name code."""
@@ -115,11 +111,9 @@ class InstalledServices:
     def check_tokenizer(self, path: str) -> None:
         """Check that a `tokenizer_config.json` names no files and no Python objects."""
 
-    def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
+    def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> Any:
         """Return a context in which `from_pretrained` reads only safetensors files."""
         return contextlib.nullcontext()
-
-    # Checks of settings and inputs
 
     def check_backbone(self, config: Any) -> None:
         """Check that local layers can read the backbone of a configuration."""
@@ -136,34 +130,28 @@ class InstalledServices:
     def check_structure(self, word_index: Any, dep_heads: Any) -> None:
         """Check that `dep_heads` form a forest."""
 
-    # Building from a pretrained backbone, kernels, parsers
-
     def from_backbone(self, made: Any, backbone: Any, **arguments: Any) -> Any:
-        """Build a model or a tokenizer of the class `made`. Only the installed package can do it."""
+        """Build a model or a tokenizer of the class `made`, which only the installed package can."""
         raise ImportError(
             "`from_backbone` is part of the package: run `pip install hf_localattn` and import the class from it."
         )
 
     def kernel(self, name: str) -> Any:
         """Return the GPU kernels of a computation, if any."""
-        return None
 
     def load_parser(self, parser: str) -> Any:
-        """Load a spaCy pipeline that only a checkpoint names, if it is safe. None leaves loading to the caller."""
-        return None
+        """Load a spaCy pipeline that only a checkpoint names, if it is safe; None leaves it to the caller."""
 
-    def parser_version(self, parser: str, named_by_checkpoint: bool) -> str | None:
+    def parser_version(self, parser: str, named_by_checkpoint: bool) -> Any:
         """Return the version of an installed spaCy pipeline."""
-        return None
 
     def lighten_parser(self, pipeline: Any) -> None:
         """Remove the components of a spaCy pipeline that dependency parsing does not need."""
 
-    def read_parses(self, texts: Any, words: str, parser: str, pipeline: Any) -> Mapping[Any, Any]:
-        """Return the stored parses of texts."""
-        return {}
+    def read_parses(self, texts: Any, words: str, parser: str, pipeline: Any) -> Any:
+        """Return the stored parses of texts, if any."""
 
-    def write_parses(self, parses: Mapping[Any, Any], words: str, parser: str, pipeline: Any) -> None:
+    def write_parses(self, parses: Any, words: str, parser: str, pipeline: Any) -> None:
         """Store parses."""
 
 
@@ -258,8 +246,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     def check(self) -> None:
         """Raise `ValueError` if a field has an invalid value.
 
-        Called when a configuration is created, also from a file; and, because fields can change, when a model is built
-        from it and when it is saved.
+        Called when a configuration is created or saved, and when a model is built: fields can change.
         """
         self.installed.check_backbone(self)
         config_class: Any = type(self)  # which mypy takes for unhashable
@@ -326,7 +313,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         """Build a configuration from the content of a `config.json`. It must be valid."""
         content = dict(cls.installed.check_content(cls, config_dict))
         content.pop("code_folder", None)  # code is never copied from a folder that a file names
-        # Fields that replace those of the file are checked with the others. transformers would set them afterwards.
+        # Replaced here, fields are checked with the others. transformers would replace them afterwards.
         config_class: Any = cls
         for name in field_types(config_class).keys() & kwargs.keys():
             content[name] = kwargs.pop(name)
@@ -406,9 +393,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     def _code_file(self, module: str) -> Path:
         """Return the file of a module: beside this one, beside the model's, or where the weights came from.
 
-        Only the code of a checkpoint can lack a module here: transformers keeps no other files than those that the
-        loaded class imports. The last place is then the Hub, from which transformers downloads the file as it did the
-        others, of the same commit. The file is copied and not run.
+        transformers keeps only the modules that it needed. Others are downloaded from the same commit, not run.
         """
         name = f"{module}.py"
         here = Path(__file__).parent

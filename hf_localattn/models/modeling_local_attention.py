@@ -72,9 +72,9 @@ def with_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
         return forward(self, *args, **kwargs)
 
     signature = inspect.signature(forward)
-    *known, rest = signature.parameters.values()
+    *parameters, rest = signature.parameters.values()
     new = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
-    named.__signature__ = signature.replace(parameters=[*known, *new, rest])  # type: ignore[attr-defined]
+    named.__signature__ = signature.replace(parameters=[*parameters, *new, rest])  # type: ignore[attr-defined]
     return named
 
 
@@ -100,12 +100,12 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        known = inspect.signature(cls.forward).parameters
-        if "input_ids" in known and not set(cls.token_inputs) <= set(known):
+        inputs = set(inspect.signature(cls.forward).parameters)
+        if "input_ids" in inputs and not set(cls.token_inputs) <= inputs:
             cls.forward = with_inputs(cls.forward, *cls.token_inputs)
 
     def __init__(self, config: LocalAttentionConfig):
-        self.check_config(config)
+        self.config_class.installed.check_model(type(self), config)
         super().__init__(config)
         self.add_model_tags(["hf_localattn", config.model_type])  # to filter by on the Hub
         folder = str(Path(__file__).parent)
@@ -151,14 +151,6 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     def is_remote_code(cls) -> bool:
         """Return False, so that transformers saves no code: the configuration does."""
         return False
-
-    @classmethod
-    def check_config(cls, config: LocalAttentionConfig) -> None:
-        """Raise `ValueError` if models of this class cannot have a configuration.
-
-        Fields may have changed since the configuration checked them: `add_backbone` checks them again.
-        """
-        cls.config_class.installed.check_model(cls, config)
 
     @classmethod
     def pooler_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:

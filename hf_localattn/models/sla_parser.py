@@ -30,6 +30,11 @@ class ParseCache(dict[Hashable, Words]):
         while self.size > MAX_CACHED_WORDS:
             self.size -= self.pop(next(iter(self))).number + 1
 
+    def clear(self) -> None:
+        """Forget all parses."""
+        super().clear()
+        self.size = 0
+
 
 _cache = ParseCache()
 _pipelines: dict[tuple[str, bool], Any] = {}

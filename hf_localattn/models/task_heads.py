@@ -110,7 +110,7 @@ class QuestionAnsweringHead(TaskHead):
         """Compute start and end logits, each (B, L), of the answer.
 
         With the positions (B,) of its first and last token the output has a loss, which ignores positions past the
-        end. It is a mean by default; `num_items_in_batch` is another divisor. The other inputs are those of
+        end. It is a mean over the batch, or the sum divided by `num_items_in_batch`. The other inputs are those of
         `LabelingHead.forward`.
         """
         outputs = self.base_model(
