@@ -238,7 +238,7 @@ class LocalAttentionConfig(PreTrainedConfig):
         self.installed.warn_of_inactive_fields(self)
 
     def normalize(self) -> None:
-        """Bring fields that can be written in several ways into one form. Called before each `check`."""
+        """Bring fields with several spellings into one form. Called before each `check`."""
         default_names = all(re.fullmatch(r"LABEL_\d+", str(name)) for name in vars(self).get("label2id") or ())
         if self.id2label and default_names:  # a file may name the labels in one direction only
             self.label2id = {name: int(index) for index, name in self.id2label.items()}
