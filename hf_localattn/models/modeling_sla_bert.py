@@ -255,14 +255,14 @@ class SlaBertModel(SlaBertPreTrainedModel):
                 )
             if value is not None and value.shape != states.shape[:2]:
                 raise ValueError(f"`{name}` has shape {tuple(value.shape)}; it must be {tuple(states.shape[:2])}.")
-        given = {name: value for name, value in structure.items() if name in needed and value is not None}
-        if tokens is not None and "word_index" in given:
-            given["word_index"] = given["word_index"].masked_fill(~tokens, -1)
-        if "dep_heads" in given:
+        inputs = {name: value for name, value in structure.items() if name in needed and value is not None}
+        if tokens is not None and "word_index" in inputs:
+            inputs["word_index"] = inputs["word_index"].masked_fill(~tokens, -1)
+        if "dep_heads" in inputs:
             if tokens is not None:
-                given["dep_heads"] = shifted_heads(given["dep_heads"], tokens)
-            self.config.installed.check_structure(given.get("word_index"), given["dep_heads"])
-        return given
+                inputs["dep_heads"] = shifted_heads(inputs["dep_heads"], tokens)
+            self.config.installed.check_structure(inputs.get("word_index"), inputs["dep_heads"])
+        return inputs
 
     def gated_masks(
         self, states: torch.Tensor, tokens: torch.Tensor | None, wants_attentions: bool, **structure: torch.Tensor

@@ -337,9 +337,9 @@ class MaskedLMHead(LabelingHead):
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
         """Iterate over the parameters that come from the backbone's checkpoint, with those of its head."""
         backbone = list(super().pretrained_parameters())
-        known = {id(parameter) for parameter in backbone}
+        yielded = {id(parameter) for parameter in backbone}
         yield from backbone
-        yield from (parameter for parameter in self.masked_lm.parameters() if id(parameter) not in known)
+        yield from (parameter for parameter in self.masked_lm.parameters() if id(parameter) not in yielded)
 
     def get_output_embeddings(self) -> nn.Module:
         """Return the output layer of the backbone's head."""

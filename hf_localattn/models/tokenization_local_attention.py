@@ -131,12 +131,13 @@ def samples_of(text: Any, text_pair: Any, split: bool) -> list[tuple]:
     if not is_batch(text, split):
         text = [text]
         text_pair = [text_pair] if text_pair else None
-    single = (lambda one: not one or isinstance(one[0], str)) if split else (lambda one: isinstance(one, str))
     if text_pair is not None:
         samples = list(zip(text, text_pair, strict=True))
+    elif split:
+        samples = [(row,) if not row or isinstance(row[0], str) else tuple(row) for row in text]
     else:
-        samples = [(one,) if single(one) else tuple(one) for one in text]
-    return [tuple(tuple(one) for one in sample) for sample in samples] if split else samples
+        samples = [(row,) if isinstance(row, str) else tuple(row) for row in text]
+    return [tuple(map(tuple, sample)) for sample in samples] if split else samples
 
 
 def sample_numbers(encoded: BatchEncoding) -> Iterable[int]:
