@@ -322,11 +322,9 @@ class LocalAttentionConfig(PreTrainedConfig):
         config.normalize()  # labels may have been replaced
         return loaded
 
-    # The code that is saved with a configuration: transformers would save the files of one class.
-
     @classmethod
     def register_for_auto_class(cls, auto_class: Any = "AutoConfig") -> None:
-        """Do nothing: `save_pretrained` saves the modules that the configuration names."""
+        """Do nothing: `save_pretrained` saves the modules that the configuration names, not the file of one class."""
 
     @property
     def entry_module(self) -> str:
