@@ -52,13 +52,20 @@ def inspect(
         str | None,
         Option(
             metavar="FILE",
-            help="File of texts, in place of TEXT: one per line (.txt), or a column of a table (.csv, .tsv, .json,"
-            " .jsonl).",
+            help="File of texts, in place of TEXT: one per line (.txt), a column of a table (.csv, .tsv, .json,"
+            " .jsonl), or sentences of words (.conll, .conllu, .xml; also .tsv and .json if the model labels words).",
         ),
     ] = None,
-    max_samples: Annotated[int | None, Option(min=1, metavar="N", help="Use only the first N rows of --file.")] = None,
+    max_samples: Annotated[
+        int | None, Option("--max_samples", min=1, metavar="N", help="Use only the first N rows of --file.")
+    ] = None,
     text_column_names: Annotated[
-        str | None, Option(metavar="NAMES", help="Text columns of --file: one, or two separated by a comma.")
+        str | None,
+        Option(
+            "--text_column_names",
+            metavar="NAMES",
+            help="Text columns of --file: one, or two separated by a comma.",
+        ),
     ] = None,
     kind: Annotated[
         Kind,
@@ -76,10 +83,10 @@ def inspect(
         ),
     ] = None,
     special_tokens: Annotated[
-        bool, Option("--special-tokens", help="Show special tokens such as [CLS] and [SEP], too.")
+        bool, Option("--special_tokens", help="Show special tokens such as [CLS] and [SEP], too.")
     ] = False,
     trust_remote_code: Annotated[
-        bool, Option("--trust-remote-code", help="Run the Python code of the checkpoints.")
+        bool, Option("--trust_remote_code", help="Run the Python code of the checkpoints.")
     ] = False,
     config: Settings = None,
 ) -> None:
@@ -109,7 +116,7 @@ def demo(
     ] = None,
     share: Annotated[bool, Option("--share", help="Also create a public address, on a server of gradio.")] = False,
     trust_remote_code: Annotated[
-        bool, Option("--trust-remote-code", help="Run the Python code of the checkpoint.")
+        bool, Option("--trust_remote_code", help="Run the Python code of the checkpoint.")
     ] = False,
     config: Settings = None,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,7 +46,7 @@ class AttentionMap:
 def attention_map(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    text: str,
+    text: str | list[str],
     text_pair: str | None = None,
     *,
     kind: str = AUTO,
@@ -57,7 +58,7 @@ def attention_map(
     Args:
         model: Model of any family and task, or an encoder of transformers. It is not changed.
         tokenizer: Fast tokenizer of the model.
-        text: Text, or first text of a pair. For orthogonal attention without a pair, cues are marked.
+        text: Text, its words, or the first text of a pair. For orthogonal attention without a pair, cues are marked.
         text_pair (*optional*): Second text of a pair; the passage for question answering.
         kind (*optional*, defaults to "auto"): "self", the self-attention of the encoder (figure 4 of the COOL paper);
             for SLA, the mixture of local and global attention (figure 3 of the SLA paper). "local", local attention:
@@ -79,7 +80,8 @@ def attention_map(
         raise ValueError(f"`kind` is {kind!r}; choose one of {', '.join(map(repr, KINDS))}.")
     kind = usual_kind(model.config) if kind == AUTO else kind
     view = None if kind == SELF else _local_view(model)
-    reading = read(model, tokenizer, [text if text_pair is None else (text, text_pair)], cut=False)
+    given: Any = text if text_pair is None else (text, text_pair)
+    reading = read(model, tokenizer, [given], cut=False)
     tokens, is_real = reading.tokens[0], reading.is_real[0]
     rows = columns = np.flatnonzero(is_real if special_tokens else reading.is_text[0])
     if not len(rows):

@@ -19,14 +19,13 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.assignments import parse_tokenizer_settings
-from hf_localattn.errors import loading
 from hf_localattn.exported import GRAPH, SETTINGS, OnnxModel
 from hf_localattn.extras import require
 from hf_localattn.hub.checkpoint import new_folder
 from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.models.pipeline_question_answering import question_is_first
 from hf_localattn.names import read_config
-from hf_localattn.pretrained import load_tokenizer, missing_inputs
+from hf_localattn.pretrained import load_checkpoint, missing_inputs
 from hf_localattn.registry import Family, get_family, task_of_class
 
 logger = logging.getLogger(__name__)
@@ -91,17 +90,16 @@ def export_checkpoint(
     return Path(output_dir)
 
 
-def _load(checkpoint: str | os.PathLike[str], settings: Sequence[str]) -> tuple[Any, Any, Family]:
+def _load(
+    checkpoint: str | os.PathLike[str], settings: Sequence[str]
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Family]:
     """Load the model with the head that the checkpoint was saved with, its tokenizer, and its family."""
     content = read_config(checkpoint)
     family = get_family(content["model_type"])
-    task = task_of_class(next(iter(content.get("architectures") or ()), ""))
-    head = family.model if task is None else family.heads[task]
-    if head.can_generate():
-        raise ValueError(f"{head.__name__} generates text step by step, which is no single graph.")
-    with loading("checkpoint", str(checkpoint)):
-        model = head.from_pretrained(checkpoint, dtype=torch.float32)
-    tokenizer = load_tokenizer(str(checkpoint), **parse_tokenizer_settings(family.name, settings))
+    architecture = next(iter(content.get("architectures") or ()), "")
+    if task_of_class(architecture) == "text2text-generation":
+        raise ValueError(f"{architecture} generates text step by step, which is no single graph.")
+    model, tokenizer = load_checkpoint(checkpoint, settings=settings)
     if missing := missing_inputs(tokenizer, model.config):
         raise ValueError(f"The tokenizer does not return {missing}: set its `parser`, with `--config parser=NAME`.")
     tokenizer.model_max_length = longest_input(model, tokenizer) or tokenizer.model_max_length
@@ -219,6 +217,7 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
         "problem_type": model.config.problem_type,
         "max_length": longest_input(model, tokenizer),
         "mask_token": tokenizer.mask_token,
+        "question_is_first": question_is_first(tokenizer),
         # The family's tokenizer is code in this folder.
         "trust_remote_code": family.tokenizer is not None,
     }

@@ -156,7 +156,7 @@ def program(task, problem=None, labels=("no", "yes"), **outputs):
     model = INFER["Model"].__new__(INFER["Model"])
     model.tokenizer = load_tokenizer(str(tiny_backbone())).backend_tokenizer
     model.settings = {"task": task, "problem_type": problem, "labels": labels, "max_length": None}
-    model.settings |= {"mask_token": "[MASK]", "padding": {}}
+    model.settings |= {"mask_token": "[MASK]", "padding": {}, "question_is_first": True}
     model.run = lambda inputs: {name: np.array(value, float) for name, value in outputs.items()}
     return model
 
@@ -192,6 +192,17 @@ def test_answers_of_the_program():
     scores["end_logits"][0, end] = 9.0
     found = program("question-answering", **scores)(QUESTION, PASSAGE)
     same(found, {"answer": "Mira grows white roses", "start": 29, "end": 51, "score": 1.0})
+    with_mark = PASSAGE.replace("roses", "roses\u0301")  # which the tokenizer drops
+    assert program("question-answering", **scores)(QUESTION, with_mark)["answer"] == "Mira grows white roses\u0301"
+
+    # Tokenizers that pad on the left have the passage first.
+    encoding = fill.tokenizer.encode(PASSAGE, QUESTION)
+    word = encoding.char_to_token(PASSAGE.index("Mira"), 0)
+    logits = np.full((1, len(encoding)), -9.0)
+    logits[0, word] = 9.0
+    xlnet = program("question-answering", start_logits=logits, end_logits=logits)
+    xlnet.settings["question_is_first"] = False
+    same(xlnet(QUESTION, PASSAGE), {"answer": "Mira", "start": 29, "end": 33, "score": 1.0})
     for task, texts in (("question-answering", [QUESTION]), ("text-classification", []), (None, ["a", "b", "c"])):
         with pytest.raises(ValueError, match=f"not {len(texts)}"):
             program(task)(*texts)

@@ -7,6 +7,7 @@ python infer.py PROMPT CHOICE CHOICE ...  # multiple choice
 
 import json
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,10 @@ class Model:
             raise ValueError(f"Give {fewest} to {most} texts, not {len(texts)}: see the first lines of infer.py.")
         if task == "multiple-choice":
             return self.choose(*texts)
-        inputs, (encoding,) = self.encode([texts])
+        if task == "question-answering" and not self.settings["question_is_first"]:
+            inputs, (encoding,) = self.encode([texts[::-1]])
+        else:
+            inputs, (encoding,) = self.encode([texts])
         outputs = self.run(inputs)
         if task == "question-answering":
             return self.answer(texts[1], encoding, outputs)
@@ -53,7 +57,9 @@ class Model:
 
     def encode(self, rows: list[tuple[str, ...]]) -> tuple[dict[str, Any], list[Any]]:
         """Return the inputs of rows of one text or two as arrays, and the rows' `tokenizers.Encoding`."""
-        strategy = "only_second" if self.settings["task"] == "question-answering" else "longest_first"
+        strategy = "longest_first"
+        if self.settings["task"] == "question-answering":
+            strategy = "only_second" if self.settings["question_is_first"] else "only_first"
         length = self.settings["max_length"]
         if hasattr(self.tokenizer, "encode_batch"):
             if length is not None:
@@ -83,12 +89,15 @@ class Model:
 
     def answer(self, passage: str, encoding: Any, outputs: dict[str, Any], most_tokens: int = 30) -> dict[str, Any]:
         """Return the most probable span of a passage, with at most `most_tokens` tokens."""
-        inside = np.array([number == 1 for number in encoding.sequence_ids])
+        passage_index = 1 if self.settings["question_is_first"] else 0
+        inside = np.array([index == passage_index for index in encoding.sequence_ids])
         scores = [np.where(inside, outputs[name][0], -np.inf) for name in ("start_logits", "end_logits")]
         first, last = (softmax(one) for one in scores)
         spans = np.triu(first[:, None] * last[None, :]) - np.triu(np.ones((len(first),) * 2), most_tokens)
         start, end = np.unravel_index(spans.argmax(), spans.shape)
         begin, stop = encoding.offsets[start][0], encoding.offsets[end][1]
+        while stop < len(passage) and unicodedata.category(passage[stop]).startswith("M"):
+            stop += 1  # combining marks, which uncased tokenizers drop
         return {"answer": passage[begin:stop], "start": begin, "end": stop, "score": float(spans[start, end])}
 
     def fill(self, encoding: Any, logits: Any, most: int = 5) -> list[list[list[Any]]]:
