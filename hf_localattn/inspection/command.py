@@ -11,6 +11,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
+from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
 from hf_localattn.inspection.draw import FORMATS, draw_gates, draw_maps, draw_token_weights, picture
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import AUTO, SELF, attention_map, usual_kind
@@ -20,9 +21,12 @@ from hf_localattn.names import find_files, resolve_backbone
 from hf_localattn.pretrained import load_checkpoint
 from hf_localattn.registry import family_of, task_of_class
 
-GATES, TOKENS = "gates", "tokens"
+GATES, TOKENS, INFLUENCE = "gates", "tokens", "influence"
 MOST_MAPS = 6
 """Largest number of maps in a picture."""
+
+KINDS_OF_PAGES = {GATES: "Gates", TOKENS: "Token weights", INFLUENCE: "Influence of tokens"}
+"""First words of the titles of pages."""
 
 SUFFIXES = (*(f".{form}" for form in FORMATS), ".html", ".json")
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
@@ -57,7 +61,7 @@ def run(
         raise ValueError(f"--compare {compare} is the same checkpoint: give another one.")
     if pair is not None and len(texts) != 1:
         raise ValueError("--pair needs exactly one TEXT, the first text of the pair.")
-    if layers is not None and kind in (GATES, TOKENS):
+    if layers is not None and kind in (GATES, TOKENS, INFLUENCE):
         raise ValueError(f"--layers cannot be used with --kind {kind}: it selects the layers of an attention map.")
     if output.suffix not in SUFFIXES:
         raise ValueError(f"-o {output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
@@ -72,21 +76,23 @@ def run(
         texts = [(str(texts[0]), pair)]
     kind = kind if kind != AUTO else _common_kind(models, of_file=bool(file))
 
-    found: list[tuple[str, Any]] = []  # names of models with their gates, token weights or maps
+    results: list[tuple[str, Any]] = []  # names of models with their gates, token weights or maps
     shows: dict[str, Any] = {"special_tokens": special_tokens}
     for name, loaded in zip(names, models, strict=True):
         if kind == GATES:
-            found.append((name, gate_values(*loaded, texts)))
+            results.append((name, gate_values(*loaded, texts)))
         elif kind == TOKENS:
-            found += [(name, one) for one in token_weights(*loaded, texts, **shows)]
+            results += [(name, weights) for weights in token_weights(*loaded, texts, **shows)]
+        elif kind == INFLUENCE:
+            results += [(name, weights) for weights in token_influence(*loaded, texts, **shows)]
         else:
             for text in texts:
-                pair_of_texts = text if isinstance(text, tuple) else (text,)
-                found.append((name, attention_map(*loaded, *pair_of_texts, kind=kind, layers=layers, **shows)))
+                both = text if isinstance(text, tuple) else (text,)
+                results.append((name, attention_map(*loaded, *both, kind=kind, layers=layers, **shows)))
     if kind != GATES:  # the models beside each other for each text
-        found = [one for number in range(len(texts)) for one in found[number :: len(texts)]]
+        results = [result for index in range(len(texts)) for result in results[index :: len(texts)]]
     replaced = output.exists()
-    atomic_write(output, _content(kind, names, found, output.suffix))
+    atomic_write(output, _content(kind, names, results, output.suffix))
     print(f"Wrote {output}{', replacing the former file' if replaced else ''}.")
 
 
@@ -157,31 +163,54 @@ def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
     for model, _ in models:
         if weighs_tokens(model.config):
             kinds.add(TOKENS)
+        elif is_explained_by_influence(model):
+            kinds.add(INFLUENCE)
+        elif of_file and gates_of(model.config) is not None:
+            kinds.add(GATES)
         else:
-            kinds.add(GATES if of_file and gates_of(model.config) is not None else usual_kind(model.config))
+            kinds.add(usual_kind(model.config))
     return kinds.pop() if len(kinds) == 1 else SELF
 
 
-def _content(kind: str, names: Sequence[str], found: list[tuple[str, Any]], suffix: str) -> str | bytes:
+def _content(kind: str, names: Sequence[str], results: list[tuple[str, Any]], suffix: str) -> str | bytes:
     """Return the content of a file with one of `SUFFIXES`."""
-    what = {GATES: "gates", TOKENS: "texts"}.get(kind, "maps")
     if suffix == ".json":
-        every = [(name, {key: _plain(value) for key, value in vars(one).items()}) for name, one in found]
-        listed = dict(every) if kind == GATES else [{"model": name, **one} for name, one in every]
-        return json.dumps({"models": list(names), what: listed}, ensure_ascii=False, indent=1) + "\n"
-    titles, results = zip(*found, strict=True)
-    if kind == TOKENS and len(names) == 1:  # above the first text
-        titles = (*names, *[""] * (len(found) - 1)) if suffix != ".html" else ("",) * len(found)
+        return _json(kind, names, results)
+    is_of_texts = kind in (TOKENS, INFLUENCE)
+    titles = [name for name, _ in results]
+    if is_of_texts and len(names) == 1:
+        titles = [""] * len(results)  # the page, or the first text, names the model
+        if suffix != ".html":
+            titles[0] = names[0]
+    values = [value for _, value in results]
     if suffix == ".html":
-        if what == "maps":
-            titles = tuple(f"{name}\n{one.title}" for name, one in found)
-        shown: Any = dict(found) if kind == GATES else list(zip(titles, results, strict=True))
-        return render_page("Attention of " + " and ".join(names), **{what: shown})
-    if len(found) > MOST_MAPS and what == "maps":
-        raise ValueError(f"{len(found)} maps are too many for a picture, which has room for {MOST_MAPS}: write .html.")
-    draw: Any = {TOKENS: draw_token_weights}.get(kind, draw_maps)
-    figure = draw_gates(dict(found)) if kind == GATES else draw(results, titles)
+        title = f"{KINDS_OF_PAGES.get(kind, 'Attention')} of {' and '.join(names)}"
+        if kind == GATES:
+            return render_page(title, gates=dict(results))
+        headings = [f"{name}\n{value.title}".strip() for name, value in zip(titles, values, strict=True)]
+        shown: Any = list(zip(headings, values, strict=True))
+        return render_page(title, texts=shown) if is_of_texts else render_page(title, maps=shown)
+    if kind == GATES:
+        figure = draw_gates(dict(results))
+    elif is_of_texts:
+        figure = draw_token_weights(values, titles)
+    elif len(results) > MOST_MAPS:
+        raise ValueError(
+            f"{len(results)} maps are too many for a picture, which has room for {MOST_MAPS}: write .html."
+        )
+    else:
+        figure = draw_maps(values, titles)
     return picture(figure, suffix.removeprefix("."))
+
+
+def _json(kind: str, names: Sequence[str], results: list[tuple[str, Any]]) -> str:
+    contents: Any = []
+    for name, result in results:
+        fields = {field: _plain(value) for field, value in vars(result).items()}
+        contents.append((name, fields) if kind == GATES else {"model": name, **fields})
+    key = {GATES: "gates", TOKENS: "texts", INFLUENCE: "texts"}.get(kind, "maps")
+    listed = dict(contents) if kind == GATES else contents
+    return json.dumps({"models": list(names), key: listed}, ensure_ascii=False, indent=1) + "\n"
 
 
 def _plain(value: Any) -> Any:

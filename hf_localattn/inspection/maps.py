@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,10 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from hf_localattn.inspection.reading import Reading, read
 from hf_localattn.registry import View, family_of
 
-logger = logging.getLogger(__name__)
-
 SELF, LOCAL, AUTO = "self", "local", "auto"
 KINDS = (AUTO, SELF, LOCAL)
+EQUAL = "all weights are equal"
+"""What the title of a picture with one color says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,22 +99,28 @@ def attention_map(
     if family is None or query is None:
         weights = mean[np.ix_(rows, columns)]
     else:
-        columns = np.flatnonzero((reading.inputs[query][0] != 0) & is_real)
+        columns = np.flatnonzero((reading.inputs[query][0].numpy() != 0) & is_real)
         weights = mean[rows, : len(columns)]
         if not len(columns):
             raise ValueError(f"the text has no query: {family.query_advice}.")
-        if len(columns) == 1:
-            logger.warning("The query has only one token: all weights are 1.")
     averaged = f"layer {chosen[0]}" if len(chosen) == 1 else f"mean of layers {_ranges(chosen)}"
+    title = f"{what}, {averaged}"
+    if are_equal(weights):
+        title = f"{title}; {EQUAL}"
     return AttentionMap(
         tokens=tuple(tokens[place] for place in rows),
         sources=tuple(tokens[place] for place in columns),
         weights=weights,
-        title=f"{what}, {averaged}",
+        title=title,
         row_label="attending token",
         column_label="attended token" + (" of the query" if query is not None else ""),
         layers=tuple(chosen),
     )
+
+
+def are_equal(weights: np.ndarray) -> bool:
+    """Return True if there are several weights and a picture of them has one color."""
+    return weights.size > 1 and float(np.ptp(weights)) <= 1e-3 * float(np.abs(weights).max())
 
 
 def usual_kind(config: PreTrainedConfig) -> str:

@@ -31,31 +31,40 @@ WORD_START = "\u2581"
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """Outputs of a model for a batch of B texts with L tokens, including padding.
+class Encoded:
+    """A batch of B texts with L tokens, including padding.
 
     Attributes:
         tokens: The L printable tokens of each text.
         is_real: (B, L), True at tokens, False at padding.
         is_text: (B, L), True at tokens of the texts, False at padding and at added special tokens.
         inputs: Outputs of the tokenizer by name, each (B, L).
-        output: Output of the headless model, or of an encoder-decoder's encoder, with attention weights.
     """
 
     tokens: list[list[str]]
     is_real: np.ndarray
     is_text: np.ndarray
-    inputs: Mapping[str, np.ndarray]
+    inputs: Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading(Encoded):
+    """A batch of texts, and what a model says of it.
+
+    Attributes:
+        output: Output of the headless model, or of an encoder-decoder's encoder, with attention weights.
+    """
+
     output: Mapping[str, Any]
 
 
-def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], *, cut: bool) -> Reading:
-    """Run a model on a batch of texts, on the device of the model. The model is not changed.
+def encode(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], *, cut: bool) -> Encoded:
+    """Tokenize a batch of texts as in training.
 
     Args:
-        model: Model with or without a head.
+        model: Model that takes the texts.
         tokenizer: Fast tokenizer of the model.
-        texts: Single texts, or pairs of texts.
+        texts: Single texts, pairs of texts, or lists of words.
         cut: If True, truncate texts that are too long, without a warning.
 
     Raises:
@@ -86,23 +95,27 @@ def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequ
             f"{type(tokenizer).__name__} is not a fast tokenizer, which is needed to align tokens with texts: load it"
             " with AutoTokenizer, or choose a model with a tokenizer.json."
         )
-    body = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
-    with evaluating(model), torch.inference_mode():
-        inputs = {name: tensor.to(model.device) for name, tensor in encoded.items()}
-        output = body(**accepted_inputs(body, inputs), output_attentions=True, return_dict=True)
     of_bytes = _stands_for_bytes(tokenizer)
     tokens = []
     is_text = []
     for encoding, of_row in zip(encoded.encodings, zip(*sides, strict=True), strict=True):
         tokens.append(printable_tokens(encoding, of_row, of_bytes=of_bytes))
         is_text.append([sequence is not None for sequence in encoding.sequence_ids])
-    return Reading(
-        tokens=tokens,
-        is_real=encoded["attention_mask"].numpy() != 0,
-        is_text=np.array(is_text),
-        inputs={name: tensor.numpy() for name, tensor in encoded.items()},
-        output=output,
-    )
+    is_real = encoded["attention_mask"].numpy() != 0
+    return Encoded(tokens, is_real, np.array(is_text), dict(encoded))
+
+
+def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], *, cut: bool) -> Reading:
+    """Run a model on a batch of texts, on the device of the model. The model is not changed.
+
+    The arguments and errors are those of `encode`.
+    """
+    encoded = encode(model, tokenizer, texts, cut=cut)
+    body = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
+    with evaluating(model), torch.inference_mode():
+        inputs = {name: tensor.to(model.device) for name, tensor in encoded.inputs.items()}
+        output = body(**accepted_inputs(body, inputs), output_attentions=True, return_dict=True)
+    return Reading(**vars(encoded), output=output)
 
 
 def read_all(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.exported import GRAPH, SETTINGS, OnnxModel
@@ -57,7 +58,7 @@ def export_checkpoint(
         output_dir: Folder to write. It must be empty or not exist.
         quantize (*optional*): "int8" for products of 8-bit integers, with a scale for each output feature of a weight.
             "int8-weights" for 8-bit weights, of which each `BLOCK` has a scale, in products of 32-bit floats. Defaults
-            to 32-bit floats. A log message says by how much it changes the outputs.
+            to 32-bit floats. A log message says by how much it changes the outputs for random tokens.
         settings (*optional*): `setting=value` strings for the tokenizer.
 
     Returns:
@@ -74,19 +75,27 @@ def export_checkpoint(
         raise ValueError(f"`quantize` is {quantize!r}; choose one of {', '.join(map(repr, QUANTIZATIONS))}.")
     require("onnx", "An ONNX graph")
     model, tokenizer, family = _load(checkpoint, settings)
-    with new_folder(output_dir) as folder, tempfile.TemporaryDirectory() as scratch:
+    with (
+        new_folder(output_dir) as folder,
+        tempfile.TemporaryDirectory() as scratch,
+        tqdm(bar_format="{desc} ({elapsed})") as progress,
+    ):
+        progress.set_description_str("Tracing the model")
         _write_program(model, tokenizer, family, folder)
         path = Path(folder if quantize is None else scratch, GRAPH)
         _write_graph(model, family, path)
+        progress.set_description_str("Comparing the graph with the model")
         if not (difference := _largest_difference(model, family, path)) <= TOLERANCE:  # NaN, too
             raise ValueError(
                 f"The outputs of the graph differ from the model's by {difference:.2g} of the largest output. Set"
                 " `attn_implementation='eager'` in config.json, or use another backbone."
             )
         if quantize is not None:
+            progress.set_description_str("Quantizing the graph")
             quantize_graph(path, folder / GRAPH, quantize)
             difference = _largest_difference(model, family, folder / GRAPH)
-            logger.warning("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
+            logger.info("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
+        progress.set_description_str("Exported")
     return Path(output_dir)
 
 

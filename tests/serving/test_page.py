@@ -33,7 +33,7 @@ def test_every_head_of_every_family_answers_and_shows_attention(name, task):
     assert all(len(row) == len(TASKS[task].columns) for row in shown.rows)
     if not (family.query and task in ("text-classification", "fill-mask")):  # these texts have no query
         given = attended_texts(texts, shown.found[0] if shown.found else {})
-        for kind in attention_kinds(asked.model.config):
+        for kind in attention_kinds(asked.model):
             assert "iframe" in attention_html(asked.model, asked.tokenizer, given, kind)
 
 
@@ -128,11 +128,14 @@ def test_attention_follows_the_family_and_maps_have_a_limit():
     model = AutoModelForSequenceClassification.from_pretrained(tiny_backbone(), attn_implementation="eager")
     stock = load_pipe("text-classification", model, tokenizer=AutoTokenizer.from_pretrained(tiny_backbone()))
     assert len(TASKS["text-classification"].answer(stock, ["A text.", ""]).result) == 2
-    assert attention_kinds(model.config) == ["self-attention"]
-    kinds = {name: attention_kinds(loaded(name, "text-classification")[0].config) for name in FAMILIES}
+    assert attention_kinds(model) == ["self-attention"]
+    kinds = {name: attention_kinds(loaded(name, "text-classification")[0]) for name in FAMILIES}
     assert kinds["cool"] == ["local attention", "self-attention"]
     assert kinds["sla-bert"] == ["self-attention", "local attention"]
     assert kinds["sam-roberta"] == ["self-attention"]
+    plain = loaded("sam-roberta", "text-classification", pooling="rb")
+    assert attention_kinds(plain[0]) == ["influence of tokens", "self-attention"]
+    assert "influence on" in attention_html(*plain, ("Mira bakes.",), "influence of tokens")
     with pytest.raises(ValueError, match="at most 128"):
         attention_html(model, stock.tokenizer, ("the " * 129,), "self-attention")
 
