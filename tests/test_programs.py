@@ -17,6 +17,7 @@ from typer.main import get_command
 import hf_localattn
 from hf_localattn import CoolForSequenceClassification, LocalAttentionTrainer, LocalAttentionTrainingArguments, tasks
 from hf_localattn.cli import app, main
+from hf_localattn.extras import EXTRAS
 from hf_localattn.names import SCRIPTS
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.study import argument_classes
@@ -200,7 +201,11 @@ def test_examples_of_docstrings(name):
 @pytest.mark.slow(reason="trains tiny models for a minute")
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_the_cells_of_a_notebook_run_and_print_what_they_say(path, tmp_path, monkeypatch, capsys):
-    """Run with what IPython would show left out: the tests do not need IPython."""
+    """Run with what IPython would show left out, and without the extras that the notebook does not install."""
+    installed = re.search(r"pip install 'hf_localattn\[([a-z,]+)\]'", path.read_text())[1].split(",")
+    for extra, modules in EXTRAS.items():
+        for module in () if extra in installed else modules:
+            monkeypatch.setitem(sys.modules, module, None)
     shown = []
     display = Namespace(Image=shown.append, HTML=shown.append)
     own = Namespace(display=display, version_info=(9, 0))  # matplotlib asks for the version

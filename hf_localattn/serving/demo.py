@@ -9,6 +9,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.hub import TrainingRecord
 from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
 from hf_localattn.inspection.command import labels, load
 from hf_localattn.inspection.html import render_page
@@ -46,14 +47,16 @@ def run(
     task = page_task(checkpoint, model.config)
     tokenizer("A text.")  # a missing parser is an error now, not on the page
     title = f"{labels([checkpoint])[0]}: {task.replace('-', ' ')}"
-    page = build_page(task, load_pipe(task, model, tokenizer=tokenizer), title)
+    record = TrainingRecord.load(checkpoint)
+    has_pairs = None if record is None else record.has_pairs
+    page = build_page(task, load_pipe(task, model, tokenizer=tokenizer), title, has_pairs)
     server = {"server_name": host, "server_port": port, "share": share}
     _, url, public = launch(page, **server, prevent_thread_lock=True, quiet=True)
     print(f"Open {public or url} in a browser. Ctrl+C ends the server.", flush=True)
     page.block_thread()
 
 
-def build_page(task: str, pipe: Any, title: str) -> Any:
+def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) -> Any:
     """Build a page that asks a model, which has eager attention, and shows its attention, a `gradio.Blocks`."""
     import gradio as gr
 
@@ -69,7 +72,7 @@ def build_page(task: str, pipe: Any, title: str) -> Any:
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.Markdown(f"# {html.escape(title)}")
-        shown = add_widget(task, pipe, example_text(task, pipe.model.config))
+        shown = add_widget(task, pipe, example_text(task, pipe.model.config), has_pairs)
         with gr.Accordion("Attention"):
             kind = gr.Radio(kinds, value=kinds[0], show_label=False, container=False)
             frame = gr.HTML(elem_id="attention")
