@@ -100,7 +100,7 @@ class QuestionAnswering(Task):
 
     def metric_examples(self) -> tuple[Any, Any]:
         prediction: dict[str, Any] = {"id": "0", "prediction_text": "text"}
-        if self.null_threshold is not None:
+        if self.no_answer_threshold is not None:
             prediction["no_answer_probability"] = 0.0
         return [prediction], [{"id": "0", "answers": {"text": ["text"], "answer_start": [0]}}]
 
