@@ -13,40 +13,31 @@ import json
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
-from transformers import PreTrainedModel
-from transformers.utils import ModelOutput
 
 from benchmarks.measure import environment, seconds
 from hf_localattn import OnnxModel
 from hf_localattn.exported import GRAPH, is_exported
 from hf_localattn.files import atomic_write
+from hf_localattn.names import read_config
 from hf_localattn.serving.export import QUANTIZATIONS, export_checkpoint, quantize_graph
-from hf_localattn.tasks import TASKS
-from hf_localattn.tasks.run import Run, prepare_run
-from hf_localattn.training.arguments import ModelArguments, build_arguments, read_options
+from hf_localattn.serving.validation import answering, prepare_evaluation, scores_of
+from hf_localattn.tasks import TASKS, Run
 
 CPU = torch.device("cpu")
 PEER, FP32 = "PyTorch", "ONNX fp32"
 QUANTIZED = {f"ONNX {name}": name for name in QUANTIZATIONS}
-LABELS = {"labels", "start_positions"}
-"""Inputs with which Trainer requires a loss. Questions are evaluated without."""
-
-PREFIX = "eval_"
-IGNORED = ("loss", "time", "samples", "per_second")
-"""Parts of the names of metrics that are not scores."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
     parser.add_argument("checkpoint", help="folder of a trained checkpoint")
-    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("task", choices=TASKS, help="name for the result")
     parser.add_argument("--name", help="name of the result; default: that of the folder")
     parser.add_argument("--batch_size", type=int, default=16)
     parser.add_argument("--batches", type=int, default=8, help="number of batches that are timed")
@@ -57,7 +48,8 @@ def main() -> None:
     arguments, words = parser.parse_known_args()
     logging.getLogger("hf_localattn").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as scratch:
-        run = load_run(arguments.checkpoint, arguments.task, words, scratch, arguments.batch_size)
+        content = read_config(arguments.checkpoint)
+        run = prepare_evaluation(arguments.checkpoint, content, words, scratch, arguments.batch_size)
         exported = {name: (arguments.exports or Path(scratch)) / name for name in (FP32, *QUANTIZED)}
         if not is_exported(exported[FP32]):
             export_checkpoint(arguments.checkpoint, exported[FP32])
@@ -69,15 +61,6 @@ def main() -> None:
     print(json.dumps(result, indent=2))
     if arguments.result is not None:
         atomic_write(arguments.result, json.dumps(result, indent=2) + "\n")
-
-
-def load_run(checkpoint: str, task_name: str, words: list[str], scratch: str, batch_size: int) -> Run:
-    """Prepare the evaluation that the task's script would run."""
-    task = TASKS[task_name]
-    words = [*words, "--model_name_or_path", checkpoint, "--output_dir", scratch, "--do_eval", "--use_cpu"]
-    words += ["--per_device_eval_batch_size", str(batch_size), "--disable_tqdm", "true"]
-    classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
-    return prepare_run(task, *build_arguments(classes, read_options(classes, words)))
 
 
 def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) -> dict[str, Any]:
@@ -117,27 +100,6 @@ def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) 
             for name, time in times.items()
         },
     }
-
-
-def scores_of(run: Run) -> dict[str, float]:
-    """Return the metrics of the validation rows, without times and counts."""
-    metrics = run.trainer.evaluate()
-    return {
-        name.removeprefix(PREFIX): value
-        for name, value in metrics.items()
-        if name.startswith(PREFIX) and isinstance(value, float) and not any(part in name for part in IGNORED)
-    }
-
-
-def answering(model: PreTrainedModel, graph: OnnxModel) -> Callable[..., ModelOutput]:
-    """Return a `forward` for a model that gives the outputs of a graph, and with labels a loss of 0 for Trainer."""
-
-    @functools.wraps(model.forward)
-    def forward(**inputs: Any) -> ModelOutput:
-        loss = {"loss": torch.zeros(())} if inputs.keys() & LABELS else {}
-        return ModelOutput(**loss, **graph(**inputs))
-
-    return forward
 
 
 @torch.no_grad()

@@ -87,7 +87,8 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
         generates: if True, "tiny" also means the encoder-decoder.
 
     Raises:
-        FileNotFoundError: the argument is a path, but there is no folder with a `config.json` at that path.
+        FileNotFoundError: the argument is a path, but there is no folder with a `config.json` at that path, or only an
+            adapter.
     """
     name = str(name_or_path)
     if name in NAMED_BACKBONES:
@@ -95,6 +96,11 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
     path = Path(name).expanduser()
     if not path.exists() and not path.is_absolute() and not name.startswith(("./", "../")):
         return name
+    if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{name!r} is an adapter of peft without its base model. Load the base, add the adapter with"
+            " `PeftModel.from_pretrained(base, adapter)`, and save what `merge_and_unload()` returns."
+        )
     if not (path / "config.json").is_file():
         raise FileNotFoundError(
             f"{name!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id of one on the"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
@@ -33,6 +33,30 @@ def word_pieces(padding_side: str = "right", cls_last: bool = False) -> PreTrain
     options = {"padding_side": padding_side, "model_max_length": 64}
     special = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options, **special)
+
+
+def uncased(padding_side: str = "right") -> PreTrainedTokenizerFast:
+    """A WordPiece tokenizer of some words, which drops accents and invisible characters as BERT's uncased ones do."""
+    words = ["cafe", "\u0915\u0938", "coop", "mira", "\u2764"]
+    tokenizer = BertTokenizer({piece: i for i, piece in enumerate([*SPECIAL, *words])}, mask_token=None)
+    tokenizer.padding_side = padding_side
+    tokenizer.model_max_length = 64
+    return tokenizer
+
+
+def sentence_pieces() -> PreTrainedTokenizerFast:
+    """A tokenizer of characters with "▁" for a blank, which drops what SentencePiece's normalization drops."""
+    letters = sorted({*"cafeopmiraMqwhtsz?", "\u0915", "\u0938", "\u0948", "\u0947", "\u0301", "\u2764", "\u2581"})
+    pieces = [(piece, 0.0) for piece in ("<pad>", "<cls>", "<sep>", "<unk>")] + [(letter, -1.0) for letter in letters]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
+    dropped = [normalizers.Replace(character, "") for character in ("\ufeff", "\u00ad", "\u200b", "\u200d", "\ufe0f")]
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), *dropped])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A <sep> <cls>", pair="$A <sep> $B:1 <sep>:1 <cls>:2", special_tokens=[("<sep>", 2), ("<cls>", 1)]
+    )
+    special = {f"{name}_token": f"<{name}>" for name in ("pad", "cls", "sep", "unk")}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, padding_side="left", **special)
 
 
 def byte_pieces() -> PreTrainedTokenizerFast:

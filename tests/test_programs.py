@@ -1,7 +1,7 @@
 """Programs of documentation, docstrings and notebooks run as printed, and print what they say; commands exist."""
 
 import doctest
-import importlib
+import importlib.abc
 import json
 import re
 import runpy
@@ -17,6 +17,7 @@ from typer.main import get_command
 import hf_localattn
 from hf_localattn import CoolForSequenceClassification, LocalAttentionTrainer, LocalAttentionTrainingArguments, tasks
 from hf_localattn.cli import app, main
+from hf_localattn.extras import EXTRAS
 from hf_localattn.names import SCRIPTS
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.study import argument_classes
@@ -196,11 +197,28 @@ def test_examples_of_docstrings(name):
     assert not results.failed
 
 
+class Hidden(importlib.abc.MetaPathFinder):
+    """Finder for which some modules are not installed."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def find_spec(self, name, path=None, target=None):
+        """Raise the error of a missing module."""
+        if name in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
 @pytest.mark.timeout(1800)
 @pytest.mark.slow(reason="trains tiny models for a minute")
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_the_cells_of_a_notebook_run_and_print_what_they_say(path, tmp_path, monkeypatch, capsys):
-    """Run with what IPython would show left out: the tests do not need IPython."""
+    """Run with what IPython would show left out, and without the extras that the notebook does not install."""
+    installed = re.search(r"pip install 'hf_localattn\[([a-z,]+)\]'", path.read_text())[1].split(",")
+    hidden = {module for extra, modules in EXTRAS.items() if extra not in installed for module in modules}
+    for module in hidden:
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Hidden(hidden), *sys.meta_path])
     shown = []
     display = Namespace(Image=shown.append, HTML=shown.append)
     own = Namespace(display=display, version_info=(9, 0))  # matplotlib asks for the version

@@ -46,7 +46,12 @@ app.command("push", short_help="Upload a checkpoint folder to the Hub.")(checkpo
 app.command("verify", short_help="Compare the code files of a checkpoint with this package's.")(
     checkpoint_commands.verify
 )
-app.command("export", short_help="Write a checkpoint as an ONNX graph with its tokenizer.")(model_commands.export)
+_of_a_script_too = {"allow_extra_args": True, "ignore_unknown_options": True}  # after --validation_file
+app.command(
+    "export",
+    context_settings=_of_a_script_too,
+    short_help="Write a checkpoint as an ONNX graph with its tokenizer.",
+)(model_commands.export)
 app.command("inspect", short_help="Show the attention of a checkpoint on texts.")(model_commands.inspect)
 app.command("compare", short_help="Test the difference between two results.")(model_commands.compare)
 app.command("demo", short_help="Open a page that asks a checkpoint.")(model_commands.demo)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
 from hf_localattn.extras import require
-from hf_localattn.names import read_config, resolve_backbone
+from hf_localattn.names import find_files, read_config, resolve_backbone
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
@@ -22,7 +23,7 @@ Settings = Annotated[
     ),
 ]
 
-Kind = Literal["auto", "self", "local", "gates", "tokens"]
+Kind = Literal["auto", "self", "local", "gates", "tokens", "influence"]
 
 
 def inspect(
@@ -52,19 +53,27 @@ def inspect(
         str | None,
         Option(
             metavar="FILE",
-            help="File of texts, in place of TEXT: one per line (.txt), or a column of a table (.csv, .tsv, .json,"
-            " .jsonl).",
+            help="File of texts, in place of TEXT: one per line (.txt), a column of a table (.csv, .tsv, .json,"
+            " .jsonl), or sentences of words (.conll, .conllu, .xml; also .tsv and .json if the model labels words).",
         ),
     ] = None,
-    max_samples: Annotated[int | None, Option(min=1, metavar="N", help="Use only the first N rows of --file.")] = None,
+    max_samples: Annotated[
+        int | None, Option("--max_samples", min=1, metavar="N", help="Use only the first N rows of --file.")
+    ] = None,
     text_column_names: Annotated[
-        str | None, Option(metavar="NAMES", help="Text columns of --file: one, or two separated by a comma.")
+        str | None,
+        Option(
+            "--text_column_names",
+            metavar="NAMES",
+            help="Text columns of --file: one, or two separated by a comma.",
+        ),
     ] = None,
     kind: Annotated[
         Kind,
         Option(
             help="auto: the mechanism of the model's family; self: map of the encoder's self-attention; local: map of"
-            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights."
+            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; influence:"
+            " by how much the score of the prediction falls without a token."
         ),
     ] = "auto",
     layers: Annotated[
@@ -76,10 +85,10 @@ def inspect(
         ),
     ] = None,
     special_tokens: Annotated[
-        bool, Option("--special-tokens", help="Show special tokens such as [CLS] and [SEP], too.")
+        bool, Option("--special_tokens", help="Show special tokens such as [CLS] and [SEP], too.")
     ] = False,
     trust_remote_code: Annotated[
-        bool, Option("--trust-remote-code", help="Run the Python code of the checkpoints.")
+        bool, Option("--trust_remote_code", help="Run the Python code of the checkpoints.")
     ] = False,
     config: Settings = None,
 ) -> None:
@@ -109,7 +118,7 @@ def demo(
     ] = None,
     share: Annotated[bool, Option("--share", help="Also create a public address, on a server of gradio.")] = False,
     trust_remote_code: Annotated[
-        bool, Option("--trust-remote-code", help="Run the Python code of the checkpoint.")
+        bool, Option("--trust_remote_code", help="Run the Python code of the checkpoint.")
     ] = False,
     config: Settings = None,
 ) -> None:
@@ -126,6 +135,7 @@ def demo(
 
 
 def export(
+    context: Context,
     checkpoint: Annotated[str, Argument(metavar="CHECKPOINT", help="Folder of a trained model.")],
     output_dir: Annotated[str, Argument(metavar="OUT", help="Output folder, which must be new or empty.")],
     quantize: Annotated[
@@ -133,17 +143,41 @@ def export(
         Option(help="A graph of a quarter of the size: the faster one, or the one with more exact outputs."),
     ] = None,
     config: Settings = None,
+    validation_file: Annotated[
+        str | None,
+        Option(
+            "--validation_file",
+            metavar="FILE",
+            help="Labeled rows, on which predictions and scores of the graph are compared with the checkpoint's."
+            " Options of the training script that say how to read them, such as --label_column_name, may follow.",
+        ),
+    ] = None,
 ) -> None:
     """Write a checkpoint as an ONNX graph for any batch size and length, with its tokenizer and a program.
 
     The graph is compared with the model before it is written. `python OUT/infer.py TEXT...` runs it with onnxruntime.
     """
     require("onnx", "`hf-localattn export`")
-    read_config(checkpoint)
-    from hf_localattn.exported import SETTINGS
-    from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
+    content = read_config(checkpoint)
+    if context.args and validation_file is None:
+        raise ValueError(f"Unknown option {context.args[0]}; options of a training script need --validation_file.")
+    run = None
+    with TemporaryDirectory() as scratch:
+        if validation_file is not None:
+            require("train", "--validation_file")
+            from hf_localattn.serving.validation import compare_with_checkpoint, prepare_evaluation
 
-    folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=config or ())
+            words = ["--validation_file", find_files(validation_file), *context.args]
+            run = prepare_evaluation(checkpoint, content, words, scratch)
+        from hf_localattn.exported import SETTINGS, OnnxModel
+        from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
+
+        folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=config or ())
+        if run is not None:
+            agreement = compare_with_checkpoint(run, OnnxModel.from_pretrained(folder))
+            print(f"On {validation_file}, {agreement.report()}")
+        elif quantize is not None:
+            print("--validation_file FILE compares predictions and scores of the graph with the checkpoint's.")
     task = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["task"]
     print(f"Wrote {folder}. Run it with: python {folder}/infer.py {ARGUMENTS.get(task, 'TEXT')}")
 

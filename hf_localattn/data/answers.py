@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,7 +32,8 @@ class Candidate:
 class QuestionAnswers:
     """The chosen answer of a model, and the best ones in descending order of score, with "no answer" if it is allowed.
 
-    `null_odds` is the score of "no answer" minus that of `best_span`; None if "no answer" is not allowed.
+    `null_odds`, in the words of SQuAD 2.0, is the score of "no answer" minus that of `best_span`. It is None if "no
+    answer" is not allowed.
     """
 
     best: Candidate
@@ -53,7 +54,7 @@ def extract_answers(
     *,
     n_best_size: int = 20,
     max_answer_length: int = 30,
-    null_threshold: float | None = None,
+    no_answer_threshold: float | None = None,
 ) -> dict[str, QuestionAnswers]:
     """Return the answers to each question, by question id.
 
@@ -62,68 +63,107 @@ def extract_answers(
     ranked by the sum of their logits. There are two differences, which cannot lower the best score: tokens outside the
     passage are excluded first, and a span in several windows is listed once. "No answer" has the smallest score of the
     classification token over windows, because one window with an answer is enough. It is chosen if its score exceeds
-    the best answer's by more than `null_threshold`, and not allowed if that is None (SQuAD 1.1).
+    the best answer's by more than `no_answer_threshold`, and not allowed if that is None (SQuAD 1.1).
 
-    `contexts` are passages by question id; the result has their order. `features` are `evaluation_features`, one
-    mapping per window, and `start_logits` and `end_logits` have a row per window, without left padding; what is after
-    the last token is ignored. Logits of NaN are a `ValueError`.
+    Args:
+        contexts: Passages by question id. The result has their order.
+        features: Rows of `evaluation_features`, one for each window.
+        start_logits: A row for each window, without left padding. Logits after the last token are ignored.
+        end_logits: As `start_logits`.
+        n_best_size: Number of starts and ends of a window to combine, and of answers to keep.
+        max_answer_length: Largest number of tokens of an answer.
+        no_answer_threshold: See above.
+
+    Raises:
+        ValueError: Logits are NaN.
     """
     windows: dict[str, list[_Window]] = {identifier: [] for identifier in contexts}
-    for feature, *logits in zip(features, start_logits, end_logits, strict=True):
+    for feature, start_row, end_row in zip(features, start_logits, end_logits, strict=True):
         offsets = np.array([(-1, -1) if offset is None else offset for offset in feature["offset_mapping"]], int)
-        starts, ends = (np.asarray(own, dtype=np.float64)[: len(offsets)] for own in logits)
+        starts = np.asarray(start_row, dtype=np.float64)[: len(offsets)]
+        ends = np.asarray(end_row, dtype=np.float64)[: len(offsets)]
         if np.isnan(starts).any() or np.isnan(ends).any():
             raise ValueError(f"the logits of question {feature['example_id']!r} are NaN: the training diverged.")
-        windows[feature["example_id"]].append((starts, ends, offsets, feature["cls_position"]))
-    options = n_best_size, max_answer_length, null_threshold
-    return {identifier: _answers(contexts[identifier], own, *options) for identifier, own in windows.items()}
+        windows[feature["example_id"]].append(_Window(starts, ends, offsets, feature["no_answer_position"]))
+    return {
+        identifier: _answers(contexts[identifier], of_question, n_best_size, max_answer_length, no_answer_threshold)
+        for identifier, of_question in windows.items()
+    }
 
 
-_Window = tuple[np.ndarray, np.ndarray, np.ndarray, int]
-"""Logits of starts and of ends (tokens,), characters of tokens (tokens, 2), -1 outside the passage, and [CLS]."""
+class _Window(NamedTuple):
+    """Logits of starts and of ends (tokens,), and characters of tokens (tokens, 2), which are -1 outside of it."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    offsets: np.ndarray
+    no_answer_position: int
 
 
 def _answers(
-    context: str, windows: list[_Window], n_best_size: int, max_answer_length: int, null_threshold: float | None
+    context: str,
+    windows: list[_Window],
+    n_best_size: int,
+    max_answer_length: int,
+    no_answer_threshold: float | None,
 ) -> QuestionAnswers:
     spans = _best_spans(context, windows, n_best_size, max_answer_length)[:n_best_size]
-    nulls = [(float(starts[cls]), float(ends[cls])) for starts, ends, _, cls in windows]
-    null = Candidate("", 0, 0, *min(nulls, key=sum))
-    ranked = spans or [null]
-    if null_threshold is not None:
+    no_answer = _no_answer(windows)
+    ranked = spans or [no_answer]
+    if no_answer_threshold is not None:
         # Keep "no answer" and the best span in the list, so that it has their probabilities.
-        ranked = sorted([*spans, null], key=lambda candidate: -candidate.score)
-        ranked = [c for i, c in enumerate(ranked) if i < n_best_size or c is null or c is spans[0]]
-    weights = np.exp(np.array([candidate.score for candidate in ranked]) - max(c.score for c in ranked))
+        both = sorted([*spans, no_answer], key=lambda candidate: -candidate.score)
+        ranked = [
+            candidate
+            for rank, candidate in enumerate(both)
+            if rank < n_best_size or candidate is no_answer or candidate is spans[0]
+        ]
+    scores = np.array([candidate.score for candidate in ranked])
+    weights = np.exp(scores - scores.max())
     probabilities = (weights / weights.sum()).tolist()
-    n_best = [replace(c, probability=own) for c, own in zip(ranked, probabilities, strict=True)]
-    if null_threshold is None:
+    n_best = [
+        replace(candidate, probability=probability)
+        for candidate, probability in zip(ranked, probabilities, strict=True)
+    ]
+    if no_answer_threshold is None:
         return QuestionAnswers(n_best[0], n_best)
-    odds = null.score - (spans[0].score if spans else 0.0)
-    null_wins = not spans or odds > null_threshold
-    return QuestionAnswers(next(c for c in n_best if bool(c.text) != null_wins), n_best, odds)
+    null_odds = no_answer.score - (spans[0].score if spans else 0.0)
+    has_answer = bool(spans) and null_odds <= no_answer_threshold
+    best = next(candidate for candidate in n_best if bool(candidate.text) == has_answer)
+    return QuestionAnswers(best, n_best, null_odds)
+
+
+def _no_answer(windows: list[_Window]) -> Candidate:
+    """Return "no answer" with its smallest score over windows."""
+    candidates = []
+    for window in windows:
+        position = window.no_answer_position
+        candidates.append(Candidate("", 0, 0, float(window.starts[position]), float(window.ends[position])))
+    return min(candidates, key=lambda candidate: candidate.score)
 
 
 def _best_spans(context: str, windows: list[_Window], size: int, max_answer_length: int) -> list[Candidate]:
     """Return the distinct spans of the `size` best starts and ends of each window, the best first."""
-    found = []
-    for starts, ends, offsets, _ in windows:
-        logits = torch.from_numpy(starts), torch.from_numpy(ends)
-        inside = torch.from_numpy(offsets[:, 0] >= 0)
-        pairs = possible_spans(*logits, inside, max_answer_length, size)
-        first, last = (places.numpy() for places in pairs)
-        found.append((offsets[first, 0], offsets[last, 1], starts[first], ends[last]))
-    begin, end, start_logits, end_logits = map(np.concatenate, zip(*found, strict=True))
-    spans: dict[tuple[int, int], Candidate] = {}
-    for i in np.argsort(-(start_logits + end_logits), kind="stable"):
-        text = context[begin[i] : end[i]]
+    spans: list[tuple[int, int, float, float]] = []  # first and last character, and their logits
+    for window in windows:
+        inside = torch.from_numpy(window.offsets[:, 0] >= 0)
+        starts = torch.from_numpy(window.starts)
+        ends = torch.from_numpy(window.ends)
+        first, last = possible_spans(starts, ends, inside, max_answer_length, size)
+        begins = window.offsets[first.numpy(), 0].tolist()
+        stops = window.offsets[last.numpy(), 1].tolist()
+        spans += zip(begins, stops, starts[first].tolist(), ends[last].tolist(), strict=True)
+    spans.sort(key=lambda span: -(span[2] + span[3]))
+    candidates: dict[tuple[int, int], Candidate] = {}
+    for begin, stop, start_logit, end_logit in spans:
+        text = context[begin:stop]
         # Tokens of some tokenizers include the space before a word, or consist only of spaces.
-        start = int(begin[i]) + len(text) - len(text.lstrip())
+        start = begin + len(text) - len(text.lstrip())
         text = text.strip()
-        stop = start + len(text)
-        if text and (start, stop) not in spans:
-            spans[start, stop] = Candidate(text, start, stop, float(start_logits[i]), float(end_logits[i]))
-    return list(spans.values())
+        end = start + len(text)
+        if text and (start, end) not in candidates:
+            candidates[start, end] = Candidate(text, start, end, start_logit, end_logit)
+    return list(candidates.values())
 
 
 def format_answers(answers: Mapping[str, QuestionAnswers], prefix: str = "") -> dict[str, str]:
@@ -133,8 +173,14 @@ def format_answers(answers: Mapping[str, QuestionAnswers], prefix: str = "") -> 
     """
     contents = {
         "predictions": {key: answer.best.text for key, answer in answers.items()},
-        "nbest_predictions": {key: [asdict(one) for one in answer.n_best] for key, answer in answers.items()},
+        "nbest_predictions": {
+            key: [asdict(candidate) for candidate in answer.n_best] for key, answer in answers.items()
+        },
         "null_odds": {key: answer.null_odds for key, answer in answers.items() if answer.null_odds is not None},
     }
-    texts = {name: json.dumps(own, indent=2, ensure_ascii=False) for name, own in contents.items() if own}
-    return {"_".join(filter(None, (prefix, f"{name}.json"))): f"{text}\n" for name, text in texts.items()}
+    files = {}
+    for name, content in contents.items():
+        if content:
+            file = f"{prefix}_{name}.json" if prefix else f"{name}.json"
+            files[file] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return files

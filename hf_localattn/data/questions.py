@@ -6,14 +6,15 @@ The functions for `datasets.map(batched=True)` have keyword arguments and no clo
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from datasets import Dataset, Features, List, Value
-from transformers import BatchEncoding, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.data.rows import (
     JSON_SUFFIXES,
@@ -76,31 +77,30 @@ def load_squad(
     identifier = Column("id", None, remedy=REMEDY)
     context = Column("context", remedy=REMEDY)
     question = Column("question", required=require_question, may_be_empty=not require_question, remedy=REMEDY)
-    remedy = "an unanswerable question has an empty list there"
-    answers = Column("answers", None, required=require_answers, remedy=remedy)
+    answers = Column(
+        "answers", None, required=require_answers, remedy="an unanswerable question has an empty list there"
+    )
 
     def convert(record: Record) -> Record:
-        name, passage, asked = identifier.read(record), context.read(record), question.read(record)
+        name = identifier.read(record)
+        passage = context.read(record)
+        question_text = question.read(record)
         if isinstance(name, bool) or not isinstance(name, (str, int)):
             raise ValueError(f"the field 'id' must be a text or a whole number; found {describe_value(name)}.")
-        found = answers.read(record)
-        texts, starts = _read_answers([] if found is None else found)
+        texts, starts = _read_answers(answers.read(record))
         for text, start in zip(texts, starts, strict=True):
             _check_answer(passage, text, start)
         return {
             "id": str(name),
             "title": str(record.get("title") or ""),
             "context": passage,
-            "question": asked or "",
+            "question": question_text or "",
             "answers": {"text": texts, "answer_start": starts},
         }
 
     columns = [identifier, context, question, answers]
     rows = convert_rows(source, columns, SQUAD_FEATURES, convert, skip_empty=skip_empty)
-    first: dict[str, int] = {}
-    for number, name in zip(row_numbers(rows), rows["id"][:], strict=True):
-        if first.setdefault(name, number) != number:
-            raise ValueError(f"{source.name}: questions {first[name] + 1} and {number + 1} have the same id {name!r}.")
+    _check_ids(source.name, rows)
     return rows
 
 
@@ -120,14 +120,18 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
         ValueError: the data are invalid, or no question has an answer.
     """
     source = open_source(data, "questions", JSON_SUFFIXES)
-    questions, name = load_squad(source, require_question=require_questions, skip_empty=skip_empty), source.name
+    questions = load_squad(source, require_question=require_questions, skip_empty=skip_empty)
     unanswerable = count_unanswerable(questions)
     if questions and unanswerable == len(questions):
-        raise ValueError(f"{name}: none of the {unanswerable} questions has an answer to generate a question from.")
+        raise ValueError(f"{source.name}: none of the {unanswerable} questions has an answer to generate it from.")
     if unanswerable:
-        logger.warning("%s: %d of %d questions have no answer and are left out.", name, unanswerable, len(questions))
-        questions = questions.select([number for number, gold in enumerate(questions["answers"]) if gold["text"]])
-    return questions if all(questions["question"]) else questions.remove_columns("question")
+        message = "%s: %d of %d questions have no answer and are left out."
+        logger.warning(message, source.name, unanswerable, len(questions))
+        answered = [index for index, answers in enumerate(questions["answers"]) if answers["text"]]
+        questions = questions.select(answered)
+    if not all(questions["question"]):
+        return questions.remove_columns("question")
+    return questions
 
 
 def count_unanswerable(dataset: Dataset) -> int:
@@ -135,10 +139,23 @@ def count_unanswerable(dataset: Dataset) -> int:
     return sum(not answers["text"] for answers in dataset["answers"])
 
 
+def _check_ids(name: str, rows: Dataset) -> None:
+    """Raise `ValueError` if two questions have the same id."""
+    first_row: dict[str, int] = {}
+    for row, identifier in zip(row_numbers(rows), rows["id"][:], strict=True):
+        earlier = first_row.setdefault(identifier, row)
+        if earlier != row:
+            raise ValueError(f"{name}: questions {earlier + 1} and {row + 1} have the same id {identifier!r}.")
+
+
 def _read_answers(answers: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return the texts and the starts of answers in one of their two notations; none for None."""
+    if answers is None:
+        return [], []
     texts = starts = None
     if isinstance(answers, dict):
-        texts, starts = answers.get("text"), answers.get("answer_start")
+        texts = answers.get("text")
+        starts = answers.get("answer_start")
     elif isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers):
         texts = [answer.get("text") for answer in answers]
         starts = [answer.get("answer_start") for answer in answers]
@@ -151,27 +168,32 @@ def _read_answers(answers: Any) -> tuple[Sequence[Any], Sequence[Any]]:
 
 
 def _check_answer(context: str, text: Any, start: Any) -> None:
-    if not isinstance(text, str) or not text.strip() or isinstance(start, bool) or not isinstance(start, int):
-        found = f"found {describe_value(text)} and {describe_value(start)}"
-        raise ValueError(f"an answer needs a non-empty 'text' and a whole number as 'answer_start'; {found}.")
+    is_text = isinstance(text, str) and text.strip()
+    is_place = isinstance(start, int) and not isinstance(start, bool)
+    if not is_text or not is_place:
+        values = f"{describe_value(text)} and {describe_value(start)}"
+        raise ValueError(f"an answer needs a non-empty 'text' and a whole number as 'answer_start'; found {values}.")
     if start >= 0 and context.startswith(text, start):
         return
-    place = context.find(text)
-    where = "occurs nowhere in the context" if place < 0 else f"first occurs at {place}; count characters from 0"
+    first = context.find(text)
+    where = "occurs nowhere in the context" if first < 0 else f"first occurs at {first}; count characters from 0"
     raise ValueError(f"the answer {shorten(text)} is not at answer_start {start}: it {where}.")
 
 
-def _flatten_articles(path: Path, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    for number, (place, article) in enumerate(found, start=1):
+def _flatten_articles(path: Path, records: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the questions of SQuAD's nested format with their places, and other records as they are."""
+    for a, (place, article) in enumerate(records, start=1):
         if not isinstance(article, dict) or "paragraphs" not in article:
             yield place, article
             continue
-        for p, paragraph in enumerate(_children(path, f"article {number}", article, "paragraphs"), start=1):
-            where = f"article {number}, paragraph {p}"
-            for q, question in enumerate(_children(path, where, paragraph, "qas"), start=1):
-                given = {"title": article.get("title"), "context": paragraph.get("context")}
-                shared = {name: value for name, value in given.items() if value is not None}
-                yield f"{where}, question {q}", {**shared, **question} if isinstance(question, dict) else question
+        for p, paragraph in enumerate(_children(path, f"article {a}", article, "paragraphs"), start=1):
+            where = f"article {a}, paragraph {p}"
+            questions = _children(path, where, paragraph, "qas")
+            shared = {"title": article.get("title"), "context": paragraph.get("context")}
+            shared = {name: value for name, value in shared.items() if value is not None}
+            for q, question in enumerate(questions, start=1):
+                row = {**shared, **question} if isinstance(question, dict) else question
+                yield f"{where}, question {q}", row
 
 
 def _children(path: Path, where: str, parent: Any, field: str) -> list[Any]:
@@ -198,47 +220,93 @@ def check_window_settings(tokenizer: PreTrainedTokenizerBase, max_length: int, d
 
 def train_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
-) -> BatchEncoding:
+) -> dict[str, list[Any]]:
     """Tokenize a batch of SQuAD rows into windows with the positions of the first answer's first and last token.
 
-    If there is no answer, or the window does not contain all of it, both are those of the classification token.
+    If there is no answer, or the window does not contain all of it, both are the position that stands for "no answer".
+    Characters of an answer that have no token, such as a zero-width space, do not count. Rows whose answer has no
+    token at all are left out with a warning.
     """
-    encoded, rows, offsets, nulls = _windows(examples, tokenizer, max_length, doc_stride)
+    windows = _windows(examples, tokenizer, max_length, doc_stride)
+    tokens: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for row, offsets in zip(windows.rows, windows.offsets, strict=True):
+        tokens[row] += [offset for offset in offsets if offset is not None]
+    answers: dict[int, tuple[int, int] | None] = {}
+    left_out = []
+    for row, answer in enumerate(examples["answers"]):
+        answers[row] = None
+        if answer["text"]:
+            answers[row] = _characters_with_tokens(answer["text"][0], answer["answer_start"][0], tokens[row])
+            if answers[row] is None:
+                left_out.append(row)
+    if left_out:
+        message = "%d questions are left out, because the tokenizer drops their answer: the first is %s, %r."
+        first = left_out[0]
+        logger.warning(message, len(left_out), examples["id"][first], examples["answers"][first]["text"][0])
+
     spans = []
-    for row, own, null in zip(rows, offsets, nulls, strict=True):
-        answers, span = examples["answers"][row], None
-        if answers["text"]:
-            text, first = answers["text"][0], answers["answer_start"][0]
-            span = token_span(own, first + len(text) - len(text.lstrip()), first + len(text.rstrip()))
-        spans.append(span or (null, null))
-    for place, name in enumerate(POSITIONS):
-        encoded[name] = [span[place] for span in spans]
-    return encoded
+    for row, offsets, no_answer in zip(windows.rows, windows.offsets, windows.no_answer_positions, strict=True):
+        answer = answers[row]
+        span = None if answer is None else token_span(offsets, *answer)
+        spans.append(span or (no_answer, no_answer))
+    columns = {
+        **windows.inputs,
+        "start_positions": [first for first, _ in spans],
+        "end_positions": [last for _, last in spans],
+    }
+    if not left_out:
+        return columns
+    kept = [window for window, row in enumerate(windows.rows) if row not in left_out]
+    return {name: [values[window] for window in kept] for name, values in columns.items()}
 
 
 def evaluation_features(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
-) -> BatchEncoding:
+) -> dict[str, list[Any]]:
     """Tokenize a batch of SQuAD rows into windows whose tokens can be mapped back to the passage.
 
     Additional columns are `example_id`, `offset_mapping` (the characters [start, end) of each token in the passage,
-    None outside of it) and `cls_position`. Rows need `id`, `question` and `context`.
+    None outside of it) and `no_answer_position`. Rows need `id`, `question` and `context`.
     """
-    encoded, rows, offsets, nulls = _windows(examples, tokenizer, max_length, doc_stride)
-    names = [examples["id"][row] for row in rows]
-    return BatchEncoding({**encoded, "example_id": names, "offset_mapping": offsets, "cls_position": nulls})
+    windows = _windows(examples, tokenizer, max_length, doc_stride)
+    return {
+        **windows.inputs,
+        "example_id": [examples["id"][row] for row in windows.rows],
+        "offset_mapping": windows.offsets,
+        "no_answer_position": windows.no_answer_positions,
+    }
 
 
-def token_span(offsets: list[tuple[int, int] | None], start: int, end: int) -> tuple[int, int] | None:
-    """Return the first and last token that cover the characters [start, end); None if a character is not covered.
+def token_span(offsets: Sequence[Offsets], start: int, end: int) -> tuple[int, int] | None:
+    """Return the first and last token of a window that cover the characters [start, end).
 
-    `offsets` are the characters of each token in the passage, None outside of it.
+    Args:
+        offsets: The characters of each token in the passage, None outside of it.
+        start: First character.
+        end: Character after the last one.
+
+    Returns:
+        The two positions; None if the window does not contain all of these characters.
     """
     inside = [(position, *offset) for position, offset in enumerate(offsets) if offset is not None]
     if not inside or start < inside[0][1] or end > inside[-1][2]:
         return None
-    covering = [position for position, begin, finish in inside if begin < end and finish > start]
+    covering = [position for position, begin, stop in inside if begin < end and stop > start]
     return (covering[0], covering[-1]) if covering else None
+
+
+def _characters_with_tokens(text: str, start: int, tokens: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the characters [start, end) of an answer without those around it that have no token.
+
+    Uncased tokenizers drop combining marks, and most drop zero-width spaces and soft hyphens. `tokens` are the
+    characters of all tokens of the passage.
+    """
+    first = start + len(text) - len(text.lstrip())
+    end = start + len(text.rstrip())
+    covering = [(begin, stop) for begin, stop in tokens if begin < end and stop > first]
+    if not covering:
+        return None
+    return max(first, min(begin for begin, _ in covering)), min(end, max(stop for _, stop in covering))
 
 
 @dataclass
@@ -253,25 +321,42 @@ class QuestionAnsweringCollator:
     pad_to_multiple_of: int | None = None
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        others = {*POSITIONS, "example_id", "offset_mapping", "cls_position"}
-        inputs = [{name: value for name, value in row.items() if name not in others} for row in features]
-        sizes = {"max_length": self.max_length, "pad_to_multiple_of": self.pad_to_multiple_of}
-        padding = True if self.max_length is None else "max_length"
-        batch = dict(self.tokenizer.pad(inputs, padding=padding, return_tensors="pt", **sizes))
-        length, pads_left = batch["input_ids"].shape[1], self.tokenizer.padding_side == "left"
-        shifts = [(length - len(row["input_ids"])) * pads_left for row in features]
+        others = {*POSITIONS, "example_id", "offset_mapping", "no_answer_position"}
+        inputs = [{name: value for name, value in feature.items() if name not in others} for feature in features]
+        batch = dict(
+            self.tokenizer.pad(
+                inputs,
+                padding=True if self.max_length is None else "max_length",
+                max_length=self.max_length,
+                pad_to_multiple_of=self.pad_to_multiple_of,
+                return_tensors="pt",
+            )
+        )
+        length = batch["input_ids"].shape[1]
+        shifts = [0] * len(features)
+        if self.tokenizer.padding_side == "left":
+            shifts = [length - len(feature["input_ids"]) for feature in features]
         for name in POSITIONS:
             if name in features[0]:
-                batch[name] = torch.tensor([row[name] + shift for row, shift in zip(features, shifts, strict=True)])
+                positions = [feature[name] + shift for feature, shift in zip(features, shifts, strict=True)]
+                batch[name] = torch.tensor(positions)
         return batch
+
+
+class _Windows(NamedTuple):
+    """Windows of a batch of rows: the inputs of a model by name, and a row, tokens and a position for each."""
+
+    inputs: dict[str, list[Any]]
+    rows: list[int]
+    offsets: list[list[Offsets]]
+    no_answer_positions: list[int]
 
 
 def _windows(
     examples: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_length: int, doc_stride: int
-) -> tuple[BatchEncoding, list[int], list[list[Offsets]], list[int]]:
-    """Return the inputs of all windows, and for each its row, the offsets of its tokens, and its "no answer" token."""
-    question_length = check_window_settings(tokenizer, max_length, doc_stride)
-    questions = [cut_question(question.strip(), tokenizer, question_length)[0] for question in examples["question"]]
+) -> _Windows:
+    length = check_window_settings(tokenizer, max_length, doc_stride)
+    questions = [cut_question(question.strip(), tokenizer, length)[0] for question in examples["question"]]
     encoded, rows, offsets = encode_windows(questions, examples["context"], tokenizer, max_length, doc_stride)
-    nulls = [no_answer_position(encoded, window, tokenizer) or 0 for window in range(len(rows))]
-    return encoded, rows, offsets, nulls
+    no_answer = [no_answer_position(encoded, window, tokenizer) or 0 for window in range(len(rows))]
+    return _Windows(dict(encoded), rows, offsets, no_answer)

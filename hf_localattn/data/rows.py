@@ -384,7 +384,12 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
             first_line = reader.line_num + 1
     except csv.Error as error:
         place = f"{path}, line {reader.line_num}, in the row that begins in line {first_line}"
-        raise ValueError(f"{place}: {error}; correct it, or save as .jsonl.") from None
+        problem = str(error)
+        if "field limit" in problem:
+            problem = (
+                f"a cell has more than {csv.field_size_limit():,} characters, perhaps since a quote is not closed"
+            )
+        raise ValueError(f"{place}: {problem}; correct it, or save as .jsonl.") from None
 
 
 def _tab_format(path: Path, text: str) -> dict[str, Any]:

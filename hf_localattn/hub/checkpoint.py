@@ -60,7 +60,7 @@ def init_checkpoint(
         FileExistsError: The folder is not empty.
         ValueError: The family or a field is unknown, a value is invalid, the backbone is not supported, or the folder
             is a file or in use by another process.
-        OSError: The backbone cannot be loaded.
+        OSError: The backbone, or a parser that the settings name, cannot be loaded.
     """
     with new_folder(output_dir) as unfinished:
         classes = get_family(family)
@@ -70,14 +70,16 @@ def init_checkpoint(
         fields, settings = classes.split_fields(config_fields)
         source = resolve_backbone(backbone)
         tokenizer = load_tokenizer(source, revision=revision, token=token)
-        with loading("backbone", source), torch.random.fork_rng():
+        with torch.random.fork_rng():
             torch.manual_seed(seed)
-            backbone_config = AutoConfig.from_pretrained(source, revision=revision, token=token)
-            model_class = classes.initial_model(backbone_config, task)
-            model = model_class.from_backbone(source, revision=revision, token=token, **fields)
+            with loading("backbone", source):
+                backbone_config = AutoConfig.from_pretrained(source, revision=revision, token=token)
+                model_class = classes.initial_model(backbone_config, task)
+                model = model_class.from_backbone(source, revision=revision, token=token, **fields)
             tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)
             if trained is not None:
-                _take_weights(model, trained)
+                with loading("checkpoint", str(trained)):
+                    _take_weights(model, trained)
         model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
     return Path(output_dir)

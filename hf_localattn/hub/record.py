@@ -42,6 +42,7 @@ class TrainingRecord:
         rows (*optional*): Number of rows by split.
         scores (*optional*): Scores of the evaluated splits.
         hyperparameters (*optional*): Training arguments that affect the result.
+        has_pairs (*optional*): True if the inputs are pairs of texts, False for single texts.
         seed (*optional*): Random seed of the run.
         versions (*optional*, defaults to the installed ones): Versions of the libraries by name.
     """
@@ -54,6 +55,7 @@ class TrainingRecord:
     rows: dict[str, int] = field(default_factory=dict)
     scores: tuple[Score, ...] = ()
     hyperparameters: dict[str, Any] = field(default_factory=dict)
+    has_pairs: bool | None = None
     seed: StrictInt | None = None
     versions: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in LIBRARIES})
 

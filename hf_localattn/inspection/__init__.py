@@ -1,5 +1,6 @@
 """Attention maps, gates and token weights of a model, as arrays, pictures and HTML pages."""
 
+from hf_localattn.inspection.attribution import token_influence
 from hf_localattn.inspection.draw import draw_gates, draw_maps, draw_token_weights, picture
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import AttentionMap, attention_map
@@ -16,5 +17,6 @@ __all__ = [
     "gate_values",
     "picture",
     "render_page",
+    "token_influence",
     "token_weights",
 ]

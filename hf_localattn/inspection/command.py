@@ -7,24 +7,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.assignments import parse_tokenizer_settings
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
+from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
 from hf_localattn.inspection.draw import FORMATS, draw_gates, draw_maps, draw_token_weights, picture
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import AUTO, SELF, attention_map, usual_kind
 from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
-from hf_localattn.names import resolve_backbone
-from hf_localattn.pretrained import load_tokenizer
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, task_of_class
+from hf_localattn.names import find_files, resolve_backbone
+from hf_localattn.pretrained import load_checkpoint
+from hf_localattn.registry import family_of, task_of_class
 
-GATES, TOKENS = "gates", "tokens"
+GATES, TOKENS, INFLUENCE = "gates", "tokens", "influence"
 MOST_MAPS = 6
 """Largest number of maps in a picture."""
+
+KINDS_OF_PAGES = {GATES: "Gates", TOKENS: "Token weights", INFLUENCE: "Influence of tokens"}
+"""First words of the titles of pages."""
 
 SUFFIXES = (*(f".{form}" for form in FORMATS), ".html", ".json")
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
@@ -59,67 +61,71 @@ def run(
         raise ValueError(f"--compare {compare} is the same checkpoint: give another one.")
     if pair is not None and len(texts) != 1:
         raise ValueError("--pair needs exactly one TEXT, the first text of the pair.")
-    known = {name for family in FAMILIES.values() for name in family.tokenizer_settings}
-    for setting in settings:
-        if setting.partition("=")[0].strip() not in known:
-            raise ValueError(
-                f"--config {setting}: no tokenizer has this setting; choose one of {', '.join(sorted(known))}."
-            )
-    if layers is not None and kind in (GATES, TOKENS):
+    if layers is not None and kind in (GATES, TOKENS, INFLUENCE):
         raise ValueError(f"--layers cannot be used with --kind {kind}: it selects the layers of an attention map.")
     if output.suffix not in SUFFIXES:
         raise ValueError(f"-o {output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
-    if file:
-        texts = texts_of(file, text_column_names)[:max_samples]
-    elif pair is not None:
-        texts = [(str(texts[0]), pair)]
+    path = None if file is None else Path(find_files(file))
     checkpoints = [checkpoint] if compare is None else [checkpoint, compare]
     names = labels(checkpoints)
-    models = [load(name, settings=settings, trust_remote_code=trust_remote_code) for name in checkpoints]
+    settings_of = _divide_settings(settings, checkpoints, trust_remote_code=trust_remote_code)
+    models = [load(name, settings=settings_of[name], trust_remote_code=trust_remote_code) for name in checkpoints]
+    if path is not None:
+        texts = texts_of(path, text_column_names, models[0][0].config)[:max_samples]
+    elif pair is not None:
+        texts = [(str(texts[0]), pair)]
     kind = kind if kind != AUTO else _common_kind(models, of_file=bool(file))
 
-    found: list[tuple[str, Any]] = []  # names of models with their gates, token weights or maps
+    results: list[tuple[str, Any]] = []  # names of models with their gates, token weights or maps
     shows: dict[str, Any] = {"special_tokens": special_tokens}
     for name, loaded in zip(names, models, strict=True):
         if kind == GATES:
-            found.append((name, gate_values(*loaded, texts)))
+            results.append((name, gate_values(*loaded, texts)))
         elif kind == TOKENS:
-            found += [(name, one) for one in token_weights(*loaded, texts, **shows)]
+            results += [(name, weights) for weights in token_weights(*loaded, texts, **shows)]
+        elif kind == INFLUENCE:
+            results += [(name, weights) for weights in token_influence(*loaded, texts, **shows)]
         else:
-            pairs = [(text,) if isinstance(text, str) else text for text in texts]
-            found += [(name, attention_map(*loaded, *one, kind=kind, layers=layers, **shows)) for one in pairs]
+            for text in texts:
+                both = text if isinstance(text, tuple) else (text,)
+                results.append((name, attention_map(*loaded, *both, kind=kind, layers=layers, **shows)))
     if kind != GATES:  # the models beside each other for each text
-        found = [one for number in range(len(texts)) for one in found[number :: len(texts)]]
+        results = [result for index in range(len(texts)) for result in results[index :: len(texts)]]
     replaced = output.exists()
-    atomic_write(output, _content(kind, names, found, output.suffix))
+    atomic_write(output, _content(kind, names, results, output.suffix))
     print(f"Wrote {output}{', replacing the former file' if replaced else ''}.")
 
 
 def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = False) -> Loaded:
-    """Load a model with its head in float32 and with eager attention, and its tokenizer.
+    """Load a model with its head in float32 and with eager attention, which returns weights, and its tokenizer."""
+    return load_checkpoint(name, settings=settings, trust_remote_code=trust_remote_code, attn_implementation="eager")
 
-    Args:
-        name: Hub id or folder.
-        settings (*optional*): `setting=value` strings for the tokenizer. Settings of other tokenizers are ignored.
-        trust_remote_code (*optional*, defaults to False): If True, run the code of the checkpoint.
+
+def _divide_settings(
+    settings: Sequence[str], checkpoints: Sequence[str], *, trust_remote_code: bool
+) -> dict[str, list[str]]:
+    """Return the `setting=value` strings for the tokenizer of each checkpoint.
 
     Raises:
-        ValueError: The checkpoint is invalid.
-        OSError: The checkpoint cannot be loaded.
+        ValueError: No tokenizer has a setting.
     """
-    source = resolve_backbone(name)
-    trust = {"trust_remote_code": trust_remote_code}
-    with loading("model", source):
-        config = AutoConfig.from_pretrained(source, **trust)
-    family = family_of(config)
-    known = () if family is None else family.tokenizer_settings
-    own = [setting for setting in settings if setting.partition("=")[0].strip() in known]
-    tokenizer = load_tokenizer(source, **parse_tokenizer_settings(config.model_type, own), **trust)
-    with loading("model", source):
-        task = task_of_class(next(iter(config.architectures or ()), ""))
-        auto_class: Any = AutoModel if task is None else AUTO_CLASSES[task]
-        model = auto_class.from_pretrained(source, attn_implementation="eager", dtype=torch.float32, **trust)
-    return model.eval(), tokenizer
+    known_settings: dict[str, Sequence[str]] = {}
+    if settings:
+        for name in checkpoints:
+            with loading("model", name):
+                config = AutoConfig.from_pretrained(resolve_backbone(name), trust_remote_code=trust_remote_code)
+            family = family_of(config)
+            known_settings[name] = () if family is None else family.tokenizer_settings
+    divided: dict[str, list[str]] = {name: [] for name in checkpoints}
+    for setting in settings:
+        key = setting.partition("=")[0].strip()
+        users = [name for name in checkpoints if key in known_settings[name]]
+        if not users:
+            every = sorted({key for keys in known_settings.values() for key in keys})
+            raise ValueError(f"--config {setting}: the tokenizer has the settings {', '.join(every) or 'none'}.")
+        for name in users:
+            divided[name].append(setting)
+    return divided
 
 
 def labels(names: Sequence[str]) -> list[str]:
@@ -128,19 +134,27 @@ def labels(names: Sequence[str]) -> list[str]:
     return short if len(set(short)) == len(short) else list(names)
 
 
-def texts_of(file: str, text_column_names: str | None) -> list[Text]:
-    """Return the texts or pairs of texts in a file: one per line, or in one or two columns of a table."""
-    from hf_localattn.data.rows import SUFFIXES as TABLES
-    from hf_localattn.data.rows import read_text
-    from hf_localattn.data.texts import TextColumns, load_texts  # these need the extra `train`
+def texts_of(path: Path, text_column_names: str | None, config: PreTrainedConfig) -> list[Text]:
+    """Return the texts in a file: one per line, sentences as lists of words, or one or two columns of a table.
 
-    path = Path(file)
-    if path.suffix not in TABLES:
-        return [line.strip() for line in read_text(path).split("\n") if line.strip()]
-    names = (name.strip() for name in (text_column_names or "").split(","))
-    rows = load_texts(path, TextColumns(tuple(name for name in names if name)), require_labels=False)
-    columns = [rows[name][:] for name in ("text", "text_pair") if name in rows.column_names]
-    return list(zip(*columns, strict=True)) if len(columns) > 1 else columns[0]
+    Files of a model that labels words are read as its training script reads them, except for `.txt`.
+    """
+    from hf_localattn.data import rows, texts, words  # these need the extra `train`
+
+    if path.suffix == ".txt":
+        return [line.strip() for line in rows.read_text(path).split("\n") if line.strip()]
+    names = tuple(name.strip() for name in (text_column_names or "").split(",") if name.strip())
+    labels_words = task_of_class(next(iter(config.architectures or ()), "")) == "token-classification"
+    if path.suffix in words.SUFFIXES and (labels_words or path.suffix not in rows.SUFFIXES):
+        if len(names) > 1:
+            raise ValueError(f"--text_column_names takes one column of words; got {text_column_names!r}.")
+        columns = words.TokenColumns(text=names[0] if names else None)
+        sentences = words.load_sentences(path, columns, require_labels=False)
+        return [list(tokens) for tokens in sentences["tokens"]]
+    table = texts.load_texts(path, texts.TextColumns(names), require_labels=False)
+    if "text_pair" in table.column_names:
+        return list(zip(table["text"], table["text_pair"], strict=True))
+    return list(table["text"])
 
 
 def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
@@ -149,31 +163,54 @@ def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
     for model, _ in models:
         if weighs_tokens(model.config):
             kinds.add(TOKENS)
+        elif is_explained_by_influence(model):
+            kinds.add(INFLUENCE)
+        elif of_file and gates_of(model.config) is not None:
+            kinds.add(GATES)
         else:
-            kinds.add(GATES if of_file and gates_of(model.config) is not None else usual_kind(model.config))
+            kinds.add(usual_kind(model.config))
     return kinds.pop() if len(kinds) == 1 else SELF
 
 
-def _content(kind: str, names: Sequence[str], found: list[tuple[str, Any]], suffix: str) -> str | bytes:
+def _content(kind: str, names: Sequence[str], results: list[tuple[str, Any]], suffix: str) -> str | bytes:
     """Return the content of a file with one of `SUFFIXES`."""
-    what = {GATES: "gates", TOKENS: "texts"}.get(kind, "maps")
     if suffix == ".json":
-        every = [(name, {key: _plain(value) for key, value in vars(one).items()}) for name, one in found]
-        listed = dict(every) if kind == GATES else [{"model": name, **one} for name, one in every]
-        return json.dumps({"models": list(names), what: listed}, ensure_ascii=False, indent=1) + "\n"
-    titles, results = zip(*found, strict=True)
-    if kind == TOKENS and len(names) == 1:  # above the first text
-        titles = (*names, *[""] * (len(found) - 1)) if suffix != ".html" else ("",) * len(found)
+        return _json(kind, names, results)
+    is_of_texts = kind in (TOKENS, INFLUENCE)
+    titles = [name for name, _ in results]
+    if is_of_texts and len(names) == 1:
+        titles = [""] * len(results)  # the page, or the first text, names the model
+        if suffix != ".html":
+            titles[0] = names[0]
+    values = [value for _, value in results]
     if suffix == ".html":
-        if what == "maps":
-            titles = tuple(f"{name}\n{one.title}" for name, one in found)
-        shown: Any = dict(found) if kind == GATES else list(zip(titles, results, strict=True))
-        return render_page("Attention of " + " and ".join(names), **{what: shown})
-    if len(found) > MOST_MAPS and what == "maps":
-        raise ValueError(f"{len(found)} maps are too many for a picture, which has room for {MOST_MAPS}: write .html.")
-    draw: Any = {TOKENS: draw_token_weights}.get(kind, draw_maps)
-    figure = draw_gates(dict(found)) if kind == GATES else draw(results, titles)
+        title = f"{KINDS_OF_PAGES.get(kind, 'Attention')} of {' and '.join(names)}"
+        if kind == GATES:
+            return render_page(title, gates=dict(results))
+        headings = [f"{name}\n{value.title}".strip() for name, value in zip(titles, values, strict=True)]
+        shown: Any = list(zip(headings, values, strict=True))
+        return render_page(title, texts=shown) if is_of_texts else render_page(title, maps=shown)
+    if kind == GATES:
+        figure = draw_gates(dict(results))
+    elif is_of_texts:
+        figure = draw_token_weights(values, titles)
+    elif len(results) > MOST_MAPS:
+        raise ValueError(
+            f"{len(results)} maps are too many for a picture, which has room for {MOST_MAPS}: write .html."
+        )
+    else:
+        figure = draw_maps(values, titles)
     return picture(figure, suffix.removeprefix("."))
+
+
+def _json(kind: str, names: Sequence[str], results: list[tuple[str, Any]]) -> str:
+    contents: Any = []
+    for name, result in results:
+        fields = {field: _plain(value) for field, value in vars(result).items()}
+        contents.append((name, fields) if kind == GATES else {"model": name, **fields})
+    key = {GATES: "gates", TOKENS: "texts", INFLUENCE: "texts"}.get(kind, "maps")
+    listed = dict(contents) if kind == GATES else contents
+    return json.dumps({"models": list(names), key: listed}, ensure_ascii=False, indent=1) + "\n"
 
 
 def _plain(value: Any) -> Any:

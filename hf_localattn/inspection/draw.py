@@ -22,16 +22,33 @@ EXTRA = ("plot", "drawing")
 COLORS = "Blues"
 
 # In inches:
-CELL, LARGE_CELL, FEW = 0.22, 0.36, 12  # size of a map's cells; the large size is for at most FEW tokens
-BAR, PAD, GAP = 0.16, 0.12, 0.1  # width of a color bar; margin between parts; gap between tokens
+CELL, LARGE_CELL, FEW = 0.24, 0.38, 12  # size of a map's cells; the large size is for at most FEW tokens
+LETTER, LINE = 0.09, 0.17  # width of a letter and height of a line of text, roughly
+LEAST_WIDTH = 2.6  # of a map, so that its title has some letters a line
+BAR, GAP = 0.16, 0.1  # width of a color bar; gap between tokens
 
 # matplotlib's font, and fonts for scripts that it lacks. Installed ones are used.
 FONTS = (
     "DejaVu Sans",
-    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans CN"),
-    *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback", "PingFang SC", "Hiragino Sans GB"),
-    *("Microsoft YaHei", "SimHei", "Arial Unicode MS", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari"),
-    *("Unifont", "Noto Emoji", "Symbola"),
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "Source Han Sans CN",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "Droid Sans Fallback",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Microsoft YaHei",
+    "SimHei",
+    "Arial Unicode MS",
+    "Noto Sans",
+    "Noto Sans Arabic",
+    "Noto Sans Devanagari",
+    "Unifont",
+    "Noto Emoji",
+    "Symbola",
 )
 
 
@@ -58,32 +75,36 @@ def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None)
         )
     cell = CELL if largest > FEW else LARGE_CELL
     most = max(float(one.weights.max()) for one in maps) or 1.0
-    figure, renderer = _figure()
+    widths = [max(one.weights.shape[1] * cell, LEAST_WIDTH) for one in maps]
+    texts = [_wrapped(heading, width) for heading, width in zip(headings, widths, strict=True)]
+    width = sum(widths) + sum(_label_width(one.tokens) for one in maps) + 1.0  # of the color bar
+    lines = max(text.count("\n") + 1 for text in texts)
+    height = max(one.weights.shape[0] * cell + _label_width(one.sources) for one in maps) + lines * LINE + 0.2
     with _style():
-        for one, heading in zip(maps, headings, strict=True):
-            rows, columns = one.weights.shape
-            axes = figure.add_axes((0.0, -rows * cell, columns * cell, rows * cell))
-            image = axes.imshow(one.weights, cmap=COLORS, vmin=0.0, vmax=most, aspect="auto", interpolation="nearest")
-            axes.set_xticks(range(columns), labels=one.sources, rotation=90)
-            axes.set_yticks(range(rows), labels=one.tokens)
+        new_figure = import_extra("matplotlib.figure", *EXTRA).Figure
+        figure = new_figure(figsize=(width, height), layout="constrained")
+        every_axes = figure.subplots(1, len(maps), squeeze=False, width_ratios=widths)[0]
+        for one, text, axes in zip(maps, texts, every_axes, strict=True):
+            image = axes.imshow(one.weights, cmap=COLORS, vmin=0.0, vmax=most, interpolation="nearest")
+            axes.set_xticks(range(len(one.sources)), labels=one.sources, rotation=90)
+            axes.set_yticks(range(len(one.tokens)), labels=one.tokens)
             axes.set(xlabel=one.column_label, ylabel=one.row_label)
-            letters = max(int(columns * cell * 12), 28)
-            lines = (line for text in heading.split("\n") for line in textwrap.wrap(text, letters))
-            axes.set_title("\n".join(lines), loc="left")
-        tallest = max(1.2, *(one.weights.shape[0] * cell for one in maps))
-        figure.colorbar(image, cax=figure.add_axes((0.0, -tallest, BAR, tallest)), label="attention")
-    inches = figure.dpi_scale_trans.inverted()
-    boxes = [axes.get_tightbbox(renderer).transformed(inches) for axes in figure.axes]
-    width = sum(box.width + PAD for box in boxes) + PAD
-    low, high = min(box.y0 for box in boxes) - PAD, max(box.y1 for box in boxes) + PAD
-    figure.set_size_inches(width, high - low)
-    left = PAD
-    for axes, box in zip(figure.axes, boxes, strict=True):  # side by side, their upper edges in a line
-        x, y, *size = axes.get_position().bounds
-        place = (x - box.x0 + left) / width, (y - low) / (high - low)
-        axes.set_position((*place, size[0] / width, size[1] / (high - low)))
-        left += box.width + PAD
+            axes.set_title(text, loc="left")
+        figure.colorbar(image, ax=list(every_axes), label="attention", aspect=height / BAR)
+        for axes in every_axes:
+            axes.set_anchor("NW")
     return figure
+
+
+def _label_width(tokens: Sequence[str]) -> float:
+    """Return the width in inches of the longest token, and of the label of the axis beside the tokens."""
+    return max(len(token) for token in tokens) * LETTER + 0.4
+
+
+def _wrapped(heading: str, width: float) -> str:
+    """Return a heading with line breaks, so that it fits a width in inches."""
+    letters = int(width / LETTER)
+    return "\n".join(line for text in heading.split("\n") for line in textwrap.wrap(text, letters))
 
 
 def draw_token_weights(
@@ -103,16 +124,19 @@ def draw_token_weights(
         ValueError: There are no texts, or the number of titles is wrong.
         ImportError: matplotlib is not installed.
     """
-    headings = _headings(titles, [""] * len(weights), "text")
+    headings = _headings(titles, [one.title for one in weights], "text")
     packing = import_extra("matplotlib.offsetbox", *EXTRA)
-    most = max((float(one.weights.max()) for one in weights if len(one.weights)), default=0.0) or 1.0
+    most = max((float(one.weights.max()) for one in weights if len(one.weights)), default=0.0)
+    most = most if most > 0 else 1.0
     shade = import_extra("matplotlib.cm", *EXTRA).ScalarMappable(cmap=COLORS)
     shade.set_clim(0.0, most)
     figure, renderer = _figure()
     texts = []
     with _style():
         for one, heading in zip(weights, headings, strict=True):
-            lines: list[Any] = [[packing.TextArea(heading, textprops={"weight": "bold"})]] if heading else []
+            lines: list[Any] = []
+            if heading:
+                lines.append([packing.TextArea(_wrapped(heading, width), textprops={"weight": "bold"})])
             room = 0.0
             for token, weight in zip(one.tokens, one.weights, strict=True):
                 box = {"boxstyle": "square,pad=0.2", "facecolor": shade.to_rgba(weight), "edgecolor": "0.7", "lw": 0.3}
@@ -156,11 +180,11 @@ def draw_gates(gates: Mapping[str, GateValues]) -> Any:
     with _style():
         figure = import_extra("matplotlib.figure", *EXTRA).Figure(figsize=(6.4, 3.6), layout="constrained")
         axes = figure.add_subplot()
-        for number, (name, one) in enumerate(gates.items()):
-            axes.plot(one.layers, one.means, marker="osD^vPX*"[number % 8], markersize=5, label=name)
-        places = sorted({layer for one in gates.values() for layer in one.layers})
-        if len(places) <= 16:
-            axes.set_xticks(places)
+        for index, (name, values) in enumerate(gates.items()):
+            axes.plot(values.layers, values.means, marker="osD^vPX*"[index % 8], markersize=5, label=name)
+        layers = sorted({layer for values in gates.values() for layer in values.layers})
+        if len(layers) <= 16:
+            axes.set_xticks(layers)
         axes.grid(alpha=0.3)
         axes.set(xlabel="layer, from 0", ylabel="mean gate (0 global, 1 local)")
         figure.legend(loc="outside right upper", frameon=False)  # so that it hides no line
@@ -185,15 +209,15 @@ def picture(figure: Any, form: str) -> bytes:
     return content.getvalue()
 
 
-def _headings(titles: Sequence[str] | None, own: Sequence[str], what: str) -> list[str]:
+def _headings(titles: Sequence[str] | None, descriptions: Sequence[str], what: str) -> list[str]:
     """Return the heading of each result: its title and description."""
-    if not own:
+    if not descriptions:
         raise ValueError(f"there is no {what} to draw.")
     if titles is None:
-        return list(own)
-    if len(titles) != len(own):
-        raise ValueError(f"{len(titles)} titles for {len(own)} {what}s; give one for each.")
-    return [f"{title}\n{text}".strip() for title, text in zip(titles, own, strict=True)]
+        return list(descriptions)
+    if len(titles) != len(descriptions):
+        raise ValueError(f"{len(titles)} titles for {len(descriptions)} {what}s; give one for each.")
+    return [f"{title}\n{text}".strip() for title, text in zip(titles, descriptions, strict=True)]
 
 
 def _figure() -> tuple[Any, Any]:

@@ -35,9 +35,14 @@ def render_page(
     by_layer = {name: dict(zip(one.layers, one.means.tolist(), strict=True)) for name, one in (gates or {}).items()}
     weights = [one.weights for _, one in maps] + [one.weights for _, one in texts if one.tokens]
     most = max((float(one.max()) for one in weights), default=1.0 if gates else 0.0)
+    scale_label = "attention"
+    if texts:
+        scale_label = "weight of a token"
+    elif gates:
+        scale_label = "gate"
 
     def share(weight: float) -> float:
-        return min(weight / most, 1.0) if most else 0.0
+        return min(max(weight / most, 0.0), 1.0) if most > 0 else 0.0
 
     environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = files("hf_localattn.inspection").joinpath("templates", "page.html").read_text(encoding="utf-8")
@@ -48,7 +53,7 @@ def render_page(
         gates=by_layer,
         layers=sorted({layer for values in by_layer.values() for layer in values}),
         most=most if weights or gates else None,
-        scale_label="weight of a token" if texts else "gate" if gates else "attention",
+        scale_label=scale_label,
         color=lambda weight: color(share(weight)),
         ink=lambda weight: "#fff" if share(weight) > 0.6 else "#111",
         gradient=", ".join(map(color, (0.0, 0.25, 0.5, 0.75, 1.0))),
@@ -57,5 +62,9 @@ def render_page(
 
 def color(share: float) -> str:
     """Return the CSS color of a share of the largest weight, from 0 to 1."""
-    (begin, end), place = ((LIGHT, MIDDLE), 2 * share) if share < 0.5 else ((MIDDLE, DARK), 2 * share - 1)
-    return "#" + "".join(f"{round(low + (high - low) * place):02x}" for low, high in zip(begin, end, strict=True))
+    if share < 0.5:
+        begin, end, position = LIGHT, MIDDLE, 2 * share
+    else:
+        begin, end, position = MIDDLE, DARK, 2 * share - 1
+    channels = [round(low + (high - low) * position) for low, high in zip(begin, end, strict=True)]
+    return "#" + "".join(f"{channel:02x}" for channel in channels)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +13,10 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from hf_localattn.inspection.reading import Reading, read
 from hf_localattn.registry import View, family_of
 
-logger = logging.getLogger(__name__)
-
 SELF, LOCAL, AUTO = "self", "local", "auto"
 KINDS = (AUTO, SELF, LOCAL)
+EQUAL = "all weights are equal"
+"""What the title of a picture with one color says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class AttentionMap:
 def attention_map(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    text: str,
+    text: str | list[str],
     text_pair: str | None = None,
     *,
     kind: str = AUTO,
@@ -57,7 +57,7 @@ def attention_map(
     Args:
         model: Model of any family and task, or an encoder of transformers. It is not changed.
         tokenizer: Fast tokenizer of the model.
-        text: Text, or first text of a pair. For orthogonal attention without a pair, cues are marked.
+        text: Text, its words, or the first text of a pair. For orthogonal attention without a pair, cues are marked.
         text_pair (*optional*): Second text of a pair; the passage for question answering.
         kind (*optional*, defaults to "auto"): "self", the self-attention of the encoder (figure 4 of the COOL paper);
             for SLA, the mixture of local and global attention (figure 3 of the SLA paper). "local", local attention:
@@ -79,7 +79,8 @@ def attention_map(
         raise ValueError(f"`kind` is {kind!r}; choose one of {', '.join(map(repr, KINDS))}.")
     kind = usual_kind(model.config) if kind == AUTO else kind
     view = None if kind == SELF else _local_view(model)
-    reading = read(model, tokenizer, [text if text_pair is None else (text, text_pair)], cut=False)
+    given: Any = text if text_pair is None else (text, text_pair)
+    reading = read(model, tokenizer, [given], cut=False)
     tokens, is_real = reading.tokens[0], reading.is_real[0]
     rows = columns = np.flatnonzero(is_real if special_tokens else reading.is_text[0])
     if not len(rows):
@@ -98,22 +99,28 @@ def attention_map(
     if family is None or query is None:
         weights = mean[np.ix_(rows, columns)]
     else:
-        columns = np.flatnonzero((reading.inputs[query][0] != 0) & is_real)
+        columns = np.flatnonzero((reading.inputs[query][0].numpy() != 0) & is_real)
         weights = mean[rows, : len(columns)]
         if not len(columns):
             raise ValueError(f"the text has no query: {family.query_advice}.")
-        if len(columns) == 1:
-            logger.warning("The query has only one token: all weights are 1.")
     averaged = f"layer {chosen[0]}" if len(chosen) == 1 else f"mean of layers {_ranges(chosen)}"
+    title = f"{what}, {averaged}"
+    if are_equal(weights):
+        title = f"{title}; {EQUAL}"
     return AttentionMap(
         tokens=tuple(tokens[place] for place in rows),
         sources=tuple(tokens[place] for place in columns),
         weights=weights,
-        title=f"{what}, {averaged}",
+        title=title,
         row_label="attending token",
         column_label="attended token" + (" of the query" if query is not None else ""),
         layers=tuple(chosen),
     )
+
+
+def are_equal(weights: np.ndarray) -> bool:
+    """Return True if there are several weights and a picture of them has one color."""
+    return weights.size > 1 and float(np.ptp(weights)) <= 1e-3 * float(np.abs(weights).max())
 
 
 def usual_kind(config: PreTrainedConfig) -> str:

@@ -16,57 +16,70 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import EncodingFast
 
 from hf_localattn.models.forward_inputs import accepted_inputs, longest_input
+from hf_localattn.models.pipeline_question_answering import question_is_first
 
 logger = logging.getLogger(__name__)
 
 MOST_TOKENS = 1_000_000
 """Length limit for models that define none."""
 
-Text = str | tuple[str, str]
-"""A text, or a pair of texts."""
+Text = str | tuple[str, str] | list[str]
+"""A text, a pair of texts, or the words of a text."""
 
 WORD_START = "\u2581"
 """Prefix of tokens at the beginning of a word, as in SentencePiece."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """Outputs of a model for a batch of B texts with L tokens, including padding.
+class Encoded:
+    """A batch of B texts with L tokens, including padding.
 
     Attributes:
         tokens: The L printable tokens of each text.
         is_real: (B, L), True at tokens, False at padding.
         is_text: (B, L), True at tokens of the texts, False at padding and at added special tokens.
         inputs: Outputs of the tokenizer by name, each (B, L).
-        output: Output of the headless model, or of an encoder-decoder's encoder, with attention weights.
     """
 
     tokens: list[list[str]]
     is_real: np.ndarray
     is_text: np.ndarray
-    inputs: Mapping[str, np.ndarray]
+    inputs: Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading(Encoded):
+    """A batch of texts, and what a model says of it.
+
+    Attributes:
+        output: Output of the headless model, or of an encoder-decoder's encoder, with attention weights.
+    """
+
     output: Mapping[str, Any]
 
 
-def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], *, cut: bool) -> Reading:
-    """Run a model on a batch of texts, on the device of the model. The model is not changed.
+def encode(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], *, cut: bool) -> Encoded:
+    """Tokenize a batch of texts as in training.
 
     Args:
-        model: Model with or without a head.
+        model: Model that takes the texts.
         tokenizer: Fast tokenizer of the model.
-        texts: Single texts, or pairs of texts.
+        texts: Single texts, pairs of texts, or lists of words.
         cut: If True, truncate texts that are too long, without a warning.
 
     Raises:
         ValueError: There are no texts, a text is empty, or a text is too long and `cut` is False.
     """
-    sides, strategy = _columns(texts), "longest_first"
-    # As in training: with padding on the left, the passage comes first, and only the passage is truncated.
-    if len(sides) == 2 and tokenizer.padding_side == "left" and "QuestionAnswering" in type(model).__name__:
-        sides, strategy = sides[::-1], "only_first"
+    sides, is_split = _columns(texts)
+    strategy = "longest_first"
+    # As in training: the passage may come first, and only the passage is truncated.
+    if len(sides) == 2 and not question_is_first(tokenizer) and "QuestionAnswering" in type(model).__name__:
+        sides = sides[::-1]
+        strategy = "only_first"
     limit = longest_input(model, tokenizer) or MOST_TOKENS
     encoded = tokenizer(
         *sides,
+        is_split_into_words=is_split,
         truncation=strategy,
         max_length=limit if cut else MOST_TOKENS,
         padding=len(texts) > 1,
@@ -82,22 +95,27 @@ def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequ
             f"{type(tokenizer).__name__} is not a fast tokenizer, which is needed to align tokens with texts: load it"
             " with AutoTokenizer, or choose a model with a tokenizer.json."
         )
+    of_bytes = _stands_for_bytes(tokenizer)
+    tokens = []
+    is_text = []
+    for encoding, of_row in zip(encoded.encodings, zip(*sides, strict=True), strict=True):
+        tokens.append(printable_tokens(encoding, of_row, of_bytes=of_bytes))
+        is_text.append([sequence is not None for sequence in encoding.sequence_ids])
+    is_real = encoded["attention_mask"].numpy() != 0
+    return Encoded(tokens, is_real, np.array(is_text), dict(encoded))
+
+
+def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[Text], *, cut: bool) -> Reading:
+    """Run a model on a batch of texts, on the device of the model. The model is not changed.
+
+    The arguments and errors are those of `encode`.
+    """
+    encoded = encode(model, tokenizer, texts, cut=cut)
     body = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
     with evaluating(model), torch.inference_mode():
-        inputs = {name: tensor.to(model.device) for name, tensor in encoded.items()}
+        inputs = {name: tensor.to(model.device) for name, tensor in encoded.inputs.items()}
         output = body(**accepted_inputs(body, inputs), output_attentions=True, return_dict=True)
-    of_bytes = _stands_for_bytes(tokenizer)
-    of_text = [[number is not None for number in encoding.sequence_ids] for encoding in encoded.encodings]
-    return Reading(
-        tokens=[
-            printable_tokens(encoding, own, of_bytes=of_bytes)
-            for encoding, own in zip(encoded.encodings, zip(*sides, strict=True), strict=True)
-        ],
-        is_real=encoded["attention_mask"].numpy() != 0,
-        is_text=np.array(of_text),
-        inputs={name: tensor.numpy() for name, tensor in encoded.items()},
-        output=output,
-    )
+    return Reading(**vars(encoded), output=output)
 
 
 def read_all(
@@ -127,18 +145,23 @@ def weights_of(output: Mapping[str, Any], name: str) -> np.ndarray | None:
     return None if value is None else value.double().cpu().numpy()
 
 
-def _columns(texts: Sequence[Text]) -> list[list[str]]:
-    """Return the texts, or the first and the second texts of pairs, as lists."""
+def _columns(texts: Sequence[Text]) -> tuple[list[list[Any]], bool]:
+    """Return the texts, or the first and the second texts of pairs, as lists; and if they are lists of words."""
     if isinstance(texts, str) or not texts:
         raise ValueError(f"`texts` is {texts!r}; give a list of texts.")
-    rows = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
-    if len({len(row) for row in rows}) > 1 or len(rows[0]) > 2:
-        raise ValueError("`texts` must have only single texts, or only pairs of two.")
-    for number, row in enumerate(rows):
+    kinds = {type(text) for text in texts}
+    if len(kinds) > 1:
+        raise ValueError("`texts` must have only single texts, only pairs of two, or only lists of words.")
+    is_split = kinds == {list}
+    rows: list[Sequence[Any]] = [text if isinstance(text, tuple) else (text,) for text in texts]
+    if any(len(row) > 2 for row in rows):
+        raise ValueError("`texts` must have only single texts, only pairs of two, or only lists of words.")
+    for index, row in enumerate(rows):
         for text in row:
-            if not isinstance(text, str) or not text.strip():
-                raise ValueError(f"text {number} is {text!r}; give a text that is not empty.")
-    return [list(column) for column in zip(*rows, strict=True)]
+            words = text if is_split else [text]
+            if not all(isinstance(word, str) for word in words) or not "".join(words).strip():
+                raise ValueError(f"text {index} is {text!r}; give a text that is not empty.")
+    return [list(column) for column in zip(*rows, strict=True)], is_split
 
 
 def _stands_for_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
@@ -148,7 +171,7 @@ def _stands_for_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
     )
 
 
-def printable_tokens(encoding: EncodingFast, texts: Sequence[str], *, of_bytes: bool = False) -> list[str]:
+def printable_tokens(encoding: EncodingFast, texts: Sequence[str | list[str]], *, of_bytes: bool = False) -> list[str]:
     """Return the tokens of an encoded text in printable form.
 
     Tokens keep their word markers, "##" (WordPiece) or "▁" (SentencePiece). Byte-level tokens are decoded, with "▁"
@@ -157,17 +180,22 @@ def printable_tokens(encoding: EncodingFast, texts: Sequence[str], *, of_bytes: 
 
     Args:
         encoding: Encoding of one text or one pair.
-        texts: The one or two texts of the encoding. Its offsets refer to these texts.
+        texts: The one or two texts of the encoding, or the words of one. Its offsets refer to these texts or words.
         of_bytes (*optional*, defaults to False): True for a byte-level tokenizer (RoBERTa).
     """
     tokens = []
-    for token, of, (start, end) in zip(encoding.tokens, encoding.sequence_ids, encoding.offsets, strict=True):
-        if of_bytes and of is not None:
+    for position, token in enumerate(encoding.tokens):
+        sequence = encoding.sequence_ids[position]
+        if of_bytes and sequence is not None:
             decoded = decoders.ByteLevel().decode([token])
             if "\ufffd" in decoded:  # a part of a character
-                decoded = texts[of][start:end] or decoded
+                text = texts[sequence]
+                if isinstance(text, list):
+                    text = text[encoding.word_ids[position]]
+                start, end = encoding.offsets[position]
+                decoded = text[start:end] or decoded
             token = WORD_START + decoded[1:] if decoded.startswith(" ") else decoded
-        tokens.append("".join(one if one.isprintable() else repr(one)[1:-1] for one in token))
+        tokens.append("".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in token))
     return tokens
 
 

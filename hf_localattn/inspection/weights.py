@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.inspection.maps import EQUAL, are_equal
 from hf_localattn.inspection.reading import Text, read_all, weights_of
 from hf_localattn.registry import FAMILIES, View, family_of
 
@@ -29,17 +30,19 @@ class GateValues:
 
 @dataclass(frozen=True, eq=False)
 class TokenWeights:
-    """Weights of the tokens of a text in its pooled vector.
+    """Weights of the tokens of a text.
 
     Attributes:
         tokens: Printable tokens.
-        weights: (tokens,). All weights, including special tokens, sum to 1.
+        weights: (tokens,). Of `token_weights`, the weights of all tokens, including special ones, sum to 1.
         features (*optional*): (D,), weights of the features, if the model has them.
+        title: Description of the weights, if they need one.
     """
 
     tokens: tuple[str, ...]
     weights: np.ndarray
     features: np.ndarray | None = None
+    title: str = ""
 
 
 def gates_of(config: PreTrainedConfig) -> View | None:
@@ -76,8 +79,8 @@ def gate_values(
     """
     view = gates_of(model.config)
     if view is None:
-        known = (f"the family {name} with {one.gates.settings}" for name, one in FAMILIES.items() if one.gates)
-        raise ValueError(f"{type(model).__name__} has no gates with this configuration: use {' or '.join(known)}.")
+        views = {name: family.gates for name, family in FAMILIES.items()}
+        raise ValueError(f"{type(model).__name__} has no gates with this configuration: use {_users_of(views)}.")
     layers = view.layers(model.config)
     sums, count = np.zeros(len(layers)), 0
     for reading in read_all(model, tokenizer, texts, batch_size):
@@ -111,17 +114,30 @@ def token_weights(
     """
     if not weighs_tokens(model.config):
         views = {name: family.token_weights for name, family in FAMILIES.items()}
-        known = (f"the family {name} with {view.settings}" for name, view in views.items() if view is not None)
         raise ValueError(
-            f"{type(model).__name__} has no token weights with this configuration: use {' or '.join(known)}."
+            f"{type(model).__name__} has no token weights with this configuration: use {_users_of(views)}."
         )
-    found = []
+    results = []
     for reading in read_all(model, tokenizer, texts, batch_size):
-        weights, features = (weights_of(reading.output, f"{name}_attention") for name in ("token", "feature"))
+        weights = weights_of(reading.output, "token_attention")
+        features = weights_of(reading.output, "feature_attention")
         assert weights is not None
         shown = reading.is_real if special_tokens else reading.is_text
         for row, tokens in enumerate(reading.tokens):
-            places = np.flatnonzero(shown[row])
-            own = tuple(tokens[place] for place in places)
-            found.append(TokenWeights(own, weights[row, places], None if features is None else features[row]))
-    return found
+            positions = np.flatnonzero(shown[row])
+            of_row = weights[row, positions]
+            results.append(
+                TokenWeights(
+                    tuple(tokens[position] for position in positions),
+                    of_row,
+                    None if features is None else features[row],
+                    EQUAL if are_equal(of_row) else "",
+                )
+            )
+    return results
+
+
+def _users_of(views: Mapping[str, View | None]) -> str:
+    """Return the families with a view and the fields that enable it, for error messages."""
+    users = [f"the family {name} with {view.settings}" for name, view in views.items() if view is not None]
+    return " or ".join(users)

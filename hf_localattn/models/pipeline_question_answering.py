@@ -5,6 +5,7 @@ transformers 5 removed this pipeline.
 
 import inspect
 import logging
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +87,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             question: a text, or a list of texts.
             context: a text for all questions, or a list with one for each.
             **settings: the following settings.
-            top_k (int, *optional*, defaults to 1): largest number of answers.
+            top_k (int, *optional*, defaults to 1): largest number of answers. `topk` is the same setting.
             doc_stride (int, *optional*): overlap of windows in tokens. Defaults to the smaller of 128 and half of
                 `max_seq_len`.
             max_answer_len (int, *optional*, defaults to 15): largest number of tokens of an answer.
@@ -120,13 +121,15 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         local_files_only: bool | None = None,  # `pipeline(...)` passes it on
         **settings: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        given = {name: value for name, value in settings.items() if value is not None}
-        for name, value in given.items():
+        settings = {name: value for name, value in settings.items() if value is not None}
+        if "topk" in settings:  # the former name of `top_k`, which transformers 4.57 still takes
+            settings.setdefault("top_k", settings.pop("topk"))
+        for name, value in settings.items():
             if name not in SETTINGS:
                 raise TypeError(f"{name!r} is not a setting of this pipeline; it has {', '.join(SETTINGS)}.")
             if name in LEAST and (not isinstance(value, int) or value < LEAST[name]):
                 raise ValueError(f"`{name}` is {value!r}; it must be a whole number of at least {LEAST[name]}.")
-        return given, {}, given
+        return settings, {}, settings
 
     def preprocess(
         self,
@@ -218,13 +221,16 @@ class QuestionAnsweringPipeline(ChunkPipeline):
 
     def _characters(self, window: Window, first: int, last: int, align_to_words: bool) -> tuple[int, int]:
         """Return the characters [start, end) of a span of tokens, without blanks around it."""
-        spans = [window.offsets[place] for place in (first, last)]
         if align_to_words:
-            encoding, sequence = window.encoding, int(question_is_first(self.tokenizer))
-            words = [encoding.token_to_word(place) for place in (first, last)]
-            wider = [None if word is None else encoding.word_to_chars(word, sequence) for word in words]
-            spans = spans if None in wider else wider
-        (start, _), (_, end) = (span for span in spans if span is not None)
+            encoding, passage = window.encoding, int(question_is_first(self.tokenizer))
+            words = [encoding.token_to_word(token) for token in (first, last)]
+            if None not in words:
+                first, _ = encoding.word_to_tokens(words[0], passage)
+                last = encoding.word_to_tokens(words[1], passage)[1] - 1
+        begin, stop = window.offsets[first], window.offsets[last]
+        assert begin is not None  # both are tokens of the passage
+        assert stop is not None
+        start, end = begin[0], stop[1]
         text = window.context[start:end]
         return start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
 
@@ -280,8 +286,10 @@ def encode_windows(
 ) -> tuple[BatchEncoding, list[int], list[list[Offsets]]]:
     """Return the inputs of all windows of `max_length` tokens, their rows, and the tokens' offsets in the passage."""
     is_first = question_is_first(tokenizer)
+    first, second = (questions, contexts) if is_first else (contexts, questions)
     encoded = tokenizer(
-        *map(list, (questions, contexts) if is_first else (contexts, questions)),
+        list(first),
+        list(second),
         truncation="only_second" if is_first else "only_first",
         max_length=max_length,
         stride=doc_stride,
@@ -292,9 +300,22 @@ def encode_windows(
     row_of = encoded.pop("overflow_to_sample_mapping")
     offsets = []
     for window, of_all in enumerate(encoded.pop("offset_mapping")):
-        tokens = zip(of_all, encoded.sequence_ids(window), strict=True)
-        offsets.append([tuple(offset) if sequence == int(is_first) else None for offset, sequence in tokens])
+        context = contexts[row_of[window]]
+        in_passage = [sequence == int(is_first) for sequence in encoded.sequence_ids(window)]
+        tokens = zip(of_all, in_passage, strict=True)
+        offsets.append([with_marks(offset, context) if is_inside else None for offset, is_inside in tokens])
     return encoded, row_of, offsets
+
+
+def with_marks(offset: tuple[int, int], text: str) -> tuple[int, int]:
+    """Return the characters [start, end) of a token together with the combining marks that follow.
+
+    Uncased tokenizers drop marks: without them an answer would end inside a character.
+    """
+    start, end = offset
+    while start < end < len(text) and unicodedata.category(text[end]).startswith("M"):
+        end += 1
+    return start, end
 
 
 def question_is_first(tokenizer: PreTrainedTokenizerBase) -> bool:

@@ -140,13 +140,16 @@ class Family:
     ) -> PreTrainedTokenizerBase:
         """Build the family's tokenizer from the backbone's; return the backbone's if the family has none.
 
-        Embeddings for new special tokens are added to the model.
+        Embeddings for new special tokens are added to the model. A parser that `settings` name is loaded now, so that
+        a misspelt name is not written into a checkpoint.
         """
         if self.tokenizer is None:
             return tokenizer
         if self.parse is not None and not self.needs_parse(model.config):
             settings = {"parser": None, **settings}
         adapted = self.tokenizer.from_backbone(tokenizer, **settings)
+        if settings.get("parser") is not None:
+            adapted.check_parser()
         if len(tokenizer) <= model.config.vocab_size < len(adapted):
             model.resize_token_embeddings(len(adapted))
         return adapted

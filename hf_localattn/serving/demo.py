@@ -9,6 +9,8 @@ from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.hub import TrainingRecord
+from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
 from hf_localattn.inspection.command import labels, load
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
@@ -19,6 +21,7 @@ from hf_localattn.serving.page import TASKS, add_widget, launch, load_pipe
 MOST_TOKENS = 128  # of a map; a larger one would be slow to transfer and to show
 EXCERPT = 200  # number of characters around an answer for which attention is shown
 MAPS = {"local attention": LOCAL, "self-attention": SELF}
+INFLUENCE = "influence of tokens"
 
 
 def run(
@@ -44,18 +47,20 @@ def run(
     task = page_task(checkpoint, model.config)
     tokenizer("A text.")  # a missing parser is an error now, not on the page
     title = f"{labels([checkpoint])[0]}: {task.replace('-', ' ')}"
-    page = build_page(task, load_pipe(task, model, tokenizer=tokenizer), title)
+    record = TrainingRecord.load(checkpoint)
+    has_pairs = None if record is None else record.has_pairs
+    page = build_page(task, load_pipe(task, model, tokenizer=tokenizer), title, has_pairs)
     server = {"server_name": host, "server_port": port, "share": share}
     _, url, public = launch(page, **server, prevent_thread_lock=True, quiet=True)
     print(f"Open {public or url} in a browser. Ctrl+C ends the server.", flush=True)
     page.block_thread()
 
 
-def build_page(task: str, pipe: Any, title: str) -> Any:
+def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) -> Any:
     """Build a page that asks a model, which has eager attention, and shows its attention, a `gradio.Blocks`."""
     import gradio as gr
 
-    kinds = attention_kinds(pipe.model.config)
+    kinds = attention_kinds(pipe.model)
 
     def show(shown: Any, kind: str) -> str:
         if shown is None:
@@ -67,7 +72,7 @@ def build_page(task: str, pipe: Any, title: str) -> Any:
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.Markdown(f"# {html.escape(title)}")
-        shown = add_widget(task, pipe, example_text(task, pipe.model.config))
+        shown = add_widget(task, pipe, example_text(task, pipe.model.config), has_pairs)
         with gr.Accordion("Attention"):
             kind = gr.Radio(kinds, value=kinds[0], show_label=False, container=False)
             frame = gr.HTML(elem_id="attention")
@@ -95,10 +100,13 @@ def example_text(task: str, config: PreTrainedConfig) -> str | None:
     return family.example if family is not None and task.endswith("-classification") else None
 
 
-def attention_kinds(config: PreTrainedConfig) -> list[str]:
-    """Return the names of the kinds of attention that a model has, the usual one first."""
-    names = list(MAPS) if local_map_of(config) is not None else ["self-attention"]
-    return sorted(names, key=lambda name: MAPS[name] != usual_kind(config))
+def attention_kinds(model: PreTrainedModel) -> list[str]:
+    """Return the names of what the page can show of a model, the usual one first."""
+    if is_explained_by_influence(model):
+        return [INFLUENCE, "self-attention"]
+    if local_map_of(model.config) is None:
+        return ["self-attention"]
+    return sorted(MAPS, key=lambda name: MAPS[name] != usual_kind(model.config))
 
 
 def attended_texts(texts: Sequence[str], found: Mapping[str, Any]) -> tuple[str, ...]:
@@ -118,18 +126,25 @@ def attended_texts(texts: Sequence[str], found: Mapping[str, Any]) -> tuple[str,
 
 
 def attention_html(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], kind: str) -> str:
-    """Return HTML with a map of a kind of attention (`attention_kinds`) on a text or a pair of texts.
+    """Return HTML with one of `attention_kinds` for a text or a pair of texts.
 
     Raises:
         ValueError: The text is too long, or has no query for the attention.
     """
-    found = attention_map(model, tokenizer, *texts, kind=MAPS[kind])
-    if len(found.tokens) > MOST_TOKENS:
+    if kind == INFLUENCE:
+        text: Any = texts[0] if len(texts) == 1 else tuple(texts)
+        (weights,) = token_influence(model, tokenizer, [text])
+        count = len(weights.tokens)
+        page = render_page("", texts=[(weights.title, weights)])
+    else:
+        attention = attention_map(model, tokenizer, *texts, kind=MAPS[kind])
+        count = len(attention.tokens)
+        page = render_page(kind, maps=[(attention.title, attention)])
+    if count > MOST_TOKENS:
         raise ValueError(
-            f"The text has {len(found.tokens)} tokens; the page shows attention for at most {MOST_TOKENS}. For longer"
-            " texts use `hf-localattn inspect`."
+            f"The text has {count} tokens; the page shows at most {MOST_TOKENS}. For longer texts use `hf-localattn"
+            " inspect`."
         )
-    page = render_page(kind, maps=[(found.title, found)])
     return (  # a frame keeps the styles of both pages apart
         f'<iframe title="attention" sandbox srcdoc="{html.escape(page)}"'
         ' style="width:100%;height:30em;border:1px solid #ccc;resize:vertical;background:#fff"></iframe>'

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.assignments import parse_tokenizer_settings
-from hf_localattn.errors import loading
 from hf_localattn.exported import GRAPH, SETTINGS, OnnxModel
 from hf_localattn.extras import require
 from hf_localattn.hub.checkpoint import new_folder
 from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.models.pipeline_question_answering import question_is_first
 from hf_localattn.names import read_config
-from hf_localattn.pretrained import load_tokenizer, missing_inputs
+from hf_localattn.pretrained import load_checkpoint, missing_inputs
 from hf_localattn.registry import Family, get_family, task_of_class
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def export_checkpoint(
         output_dir: Folder to write. It must be empty or not exist.
         quantize (*optional*): "int8" for products of 8-bit integers, with a scale for each output feature of a weight.
             "int8-weights" for 8-bit weights, of which each `BLOCK` has a scale, in products of 32-bit floats. Defaults
-            to 32-bit floats. A log message says by how much it changes the outputs.
+            to 32-bit floats. A log message says by how much it changes the outputs for random tokens.
         settings (*optional*): `setting=value` strings for the tokenizer.
 
     Returns:
@@ -75,33 +75,40 @@ def export_checkpoint(
         raise ValueError(f"`quantize` is {quantize!r}; choose one of {', '.join(map(repr, QUANTIZATIONS))}.")
     require("onnx", "An ONNX graph")
     model, tokenizer, family = _load(checkpoint, settings)
-    with new_folder(output_dir) as folder, tempfile.TemporaryDirectory() as scratch:
+    with (
+        new_folder(output_dir) as folder,
+        tempfile.TemporaryDirectory() as scratch,
+        tqdm(bar_format="{desc} ({elapsed})") as progress,
+    ):
+        progress.set_description_str("Tracing the model")
         _write_program(model, tokenizer, family, folder)
         path = Path(folder if quantize is None else scratch, GRAPH)
         _write_graph(model, family, path)
+        progress.set_description_str("Comparing the graph with the model")
         if not (difference := _largest_difference(model, family, path)) <= TOLERANCE:  # NaN, too
             raise ValueError(
                 f"The outputs of the graph differ from the model's by {difference:.2g} of the largest output. Set"
                 " `attn_implementation='eager'` in config.json, or use another backbone."
             )
         if quantize is not None:
+            progress.set_description_str("Quantizing the graph")
             quantize_graph(path, folder / GRAPH, quantize)
             difference = _largest_difference(model, family, folder / GRAPH)
-            logger.warning("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
+            logger.info("After `%s`, outputs differ by up to %.2g of the largest.", quantize, difference)
+        progress.set_description_str("Exported")
     return Path(output_dir)
 
 
-def _load(checkpoint: str | os.PathLike[str], settings: Sequence[str]) -> tuple[Any, Any, Family]:
+def _load(
+    checkpoint: str | os.PathLike[str], settings: Sequence[str]
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Family]:
     """Load the model with the head that the checkpoint was saved with, its tokenizer, and its family."""
     content = read_config(checkpoint)
     family = get_family(content["model_type"])
-    task = task_of_class(next(iter(content.get("architectures") or ()), ""))
-    head = family.model if task is None else family.heads[task]
-    if head.can_generate():
-        raise ValueError(f"{head.__name__} generates text step by step, which is no single graph.")
-    with loading("checkpoint", str(checkpoint)):
-        model = head.from_pretrained(checkpoint, dtype=torch.float32)
-    tokenizer = load_tokenizer(str(checkpoint), **parse_tokenizer_settings(family.name, settings))
+    architecture = next(iter(content.get("architectures") or ()), "")
+    if task_of_class(architecture) == "text2text-generation":
+        raise ValueError(f"{architecture} generates text step by step, which is no single graph.")
+    model, tokenizer = load_checkpoint(checkpoint, settings=settings)
     if missing := missing_inputs(tokenizer, model.config):
         raise ValueError(f"The tokenizer does not return {missing}: set its `parser`, with `--config parser=NAME`.")
     tokenizer.model_max_length = longest_input(model, tokenizer) or tokenizer.model_max_length
@@ -219,6 +226,7 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
         "problem_type": model.config.problem_type,
         "max_length": longest_input(model, tokenizer),
         "mask_token": tokenizer.mask_token,
+        "question_is_first": question_is_first(tokenizer),
         # The family's tokenizer is code in this folder.
         "trust_remote_code": family.tokenizer is not None,
     }

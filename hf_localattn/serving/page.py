@@ -1,18 +1,19 @@
 """Page that asks a model: fields, an answer, and rows whose parts of the text are highlighted.
 
-`hf-localattn push --space` writes this file without the functions of other tasks, and with `SPACE` filled in, as the
-program of a Space. It may import only the standard library, torch, transformers, and gradio in a function.
+`hf-localattn push --space` copies this file as the program of a Space, whose settings are in `page.json` beside it. It
+may import only the standard library, torch, transformers, and gradio in a function.
 """
 
 import html
+import json
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 from transformers import AutoModelForMultipleChoice, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
-SPACE: dict[str, Any] = {}  # task, model, title, example, and how to load the model
 WITHOUT_PIPELINE = {"multiple-choice": AutoModelForMultipleChoice, "text2text-generation": AutoModelForSeq2SeqLM}
 TEXT = ("Text", "The baker Mira grows white roses.", 3)
 
@@ -93,7 +94,7 @@ def find_negation(pipe: Any, texts: list[str]) -> Answer:
     return Answer(number if found else "The model found no cue.", rows, marked, found)
 
 
-@answers("text-classification", TEXT, ("Second text, only for models of pairs", "", 2))
+@answers("text-classification", TEXT, ("Second text", "", 2))
 def classify(pipe: Any, texts: list[str]) -> Answer:
     """Return the classes of a text or a pair, or the number of a regression, and weights of tokens."""
     given = [text for text in texts if text]
@@ -171,14 +172,21 @@ def generate(pipe: Any, texts: list[str]) -> Answer:
     return Answer(rows[0][0] or "(empty text)", rows)
 
 
-def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
-    """Add fields and results to the page that gradio is building; return a state of the texts and what was found."""
+def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool | None = None) -> Any:
+    """Add fields and results to the page that gradio is building; return a state of the texts and what was found.
+
+    `has_pairs` is True for models of pairs of texts, False for models of single texts, and None if that is unknown.
+    """
     import gradio as gr
 
     asked = TASKS[task]
+    fields = asked.fields
+    if task == "text-classification" and has_pairs is not None:
+        asked = asked._replace(required=2 if has_pairs else 1)
+        fields = fields[: asked.required]
     with gr.Row(equal_height=False):
         with gr.Column():
-            texts = [gr.Textbox(text, label=label, lines=lines, max_lines=20) for label, text, lines in asked.fields]
+            texts = [gr.Textbox(text, label=label, lines=lines, max_lines=20) for label, text, lines in fields]
             texts[0].value = example or texts[0].value
             button = gr.Button("Run", variant="primary")
         with gr.Column():
@@ -196,7 +204,7 @@ def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
         given = [(text or "").strip() for text in texts]
         try:
             if not all(given[: asked.required]):
-                raise ValueError(f"The field {asked.fields[given.index('')][0]!r} is empty: write a text.")
+                raise ValueError(f"The field {fields[given.index('')][0]!r} is empty: write a text.")
             answer = asked.answer(pipe, given)
         except Exception as error:  # whatever it is, the page says it and goes on
             raise gr.Error(html.escape(str(error)), duration=None) from error
@@ -207,7 +215,12 @@ def add_widget(task: str, pipe: Any, example: str | None = None) -> Any:
     def select(last: Any, event: gr.SelectData) -> list[Any]:
         return show(last[0], last[1], event.index[0])
 
-    button.click(run, texts, [answers, result, table, marked, shown], api_name="ask")
+    def clear() -> list[Any]:
+        return [None, None, gr.Dataframe(visible=False), gr.HighlightedText(None, visible=False), None]
+
+    outputs = [answers, result, table, marked, shown]
+    # What was shown goes first: after an error nothing of the former answer is left.
+    button.click(clear, None, outputs, api_name=False).then(run, texts, outputs, api_name="ask")
     table.select(select, [answers], [marked, shown], api_name=False)
     return shown
 
@@ -233,7 +246,9 @@ def load_pipe(task: str, model: Any, **settings: Any) -> Any:
 if __name__ == "__main__":
     import gradio
 
-    with gradio.Blocks(title=SPACE["title"]) as page:
-        gradio.Markdown(f"# {SPACE['title']}")
-        add_widget(SPACE["task"], load_pipe(SPACE["task"], SPACE["model"], **SPACE["trust"]), SPACE["example"])
+    settings = json.loads(Path(__file__).with_name("page.json").read_text(encoding="utf-8"))
+    with gradio.Blocks(title=settings["title"]) as page:
+        gradio.Markdown(f"# {settings['title']}")
+        pipe = load_pipe(settings["task"], settings["model"], **settings["trust"])
+        add_widget(settings["task"], pipe, settings["example"], settings["has_pairs"])
     launch(page)

@@ -6,7 +6,7 @@ own code, at the commit that was uploaded.
 
 from __future__ import annotations
 
-import inspect
+import json
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +16,7 @@ from huggingface_hub import CommitOperationAdd, HfApi, SpaceCard, SpaceCardData
 from transformers import AutoConfig
 
 from hf_localattn.errors import hub_upload_errors, loading
+from hf_localattn.hub import TrainingRecord
 from hf_localattn.hub.push import published_text
 from hf_localattn.names import read_config
 from hf_localattn.parsing import read_json
@@ -26,15 +27,14 @@ from hf_localattn.serving.demo import example_text, page_task
 GRADIO = "6.31.0"
 """Version of gradio that the page is tested with, as in constraints.txt."""
 
-APP, README, REQUIREMENTS = "app.py", "README.md", "requirements.txt"
+APP, SETTINGS, README, REQUIREMENTS = "app.py", "page.json", "README.md", "requirements.txt"
 MARK = "# Written by `hf-localattn push --space`"
-SETTINGS = "SPACE: dict[str, Any] = {}"
 
 README_TEXT = """
 # {title}
 
-Page of the model [{model}](https://huggingface.co/{model}), made with `hf-localattn push --space`. `app.py` names the
-commit of the model.
+Page of the model [{model}](https://huggingface.co/{model}), made with `hf-localattn push --space`. `page.json` names
+the commit of the model.
 
 If the model is private, add a secret `HF_TOKEN` that can read it in the settings of this Space.
 """
@@ -127,17 +127,18 @@ def space_files(
         license=license,
     )
     trust = {"revision": revision, "trust_remote_code": True}  # the commit whose code the Space runs
+    record = TrainingRecord.load(folder)
+    settings = {
+        "task": task,
+        "model": repo_id,
+        "trust": trust,
+        "title": title,
+        "example": example_text(task, config),
+        "has_pairs": None if record is None else record.has_pairs,
+    }
     return {
-        APP: program(task, model=repo_id, trust=trust, title=title, example=example_text(task, config)),
+        APP: f"{MARK}\n{Path(page.__file__).read_text(encoding='utf-8')}",
+        SETTINGS: json.dumps(settings, indent=2, ensure_ascii=False) + "\n",
         REQUIREMENTS: "".join(f"{package}\n" for package in packages),
         README: f"---\n{data.to_yaml()}\n---\n{README_TEXT.format(title=title, model=repo_id)}",
     }
-
-
-def program(task: str, **settings: object) -> str:
-    """Return the text of `app.py`: the page, with its settings and without other tasks."""
-    text = inspect.getsource(page).replace(SETTINGS, f"SPACE = {dict(settings, task=task)!r}")
-    for name, other in page.TASKS.items():
-        if name != task:
-            text = text.replace(inspect.getsource(other.answer) + "\n\n", "")
-    return f"{MARK}\n{text}"

@@ -72,20 +72,25 @@ class QuestionAnswering(Task):
     def __init__(self, args: QuestionAnsweringDataArguments, training_args: Any):
         super().__init__(args, training_args)
         # Evaluation has no loss, because it would be computed over windows, not over questions.
-        two = ("f1", "exact", "HasAns_f1", "HasAns_exact", "best_f1", "best_exact")
-        self.metrics = dict.fromkeys(two if args.version_2_with_negative else ("f1", "exact_match"), True)
-        self.null_threshold = args.null_score_diff_threshold if args.version_2_with_negative else None
+        names = ["f1", "exact_match"]
+        if args.version_2_with_negative:
+            names = ["f1", "exact", "HasAns_f1", "HasAns_exact", "best_f1", "best_exact"]
+        self.metrics = dict.fromkeys(names, True)
+        self.no_answer_threshold = args.null_score_diff_threshold if args.version_2_with_negative else None
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         return load_squad(data, require_answers=labeled, skip_empty=self.args.skip_empty)
 
     def prepare_rows(self, data: Splits) -> Splits:
+        if self.args.version_2_with_negative:
+            return data
         for split, questions in data.items():
             is_labeled = split != "test" or self.args.held_out is not None
-            if not self.args.version_2_with_negative and is_labeled and (number := count_unanswerable(questions)):
+            unanswerable = count_unanswerable(questions)
+            if is_labeled and unanswerable:
                 raise ValueError(
-                    f"{number} of {len(questions)} {split} questions have no answer: pass --version_2_with_negative"
-                    " (SQuAD 2.0), or remove them."
+                    f"{unanswerable} of {len(questions)} {split} questions have no answer: pass"
+                    " --version_2_with_negative (SQuAD 2.0), or remove them."
                 )
         return data
 
@@ -95,12 +100,17 @@ class QuestionAnswering(Task):
 
     def metric_examples(self) -> tuple[Any, Any]:
         prediction: dict[str, Any] = {"id": "0", "prediction_text": "text"}
-        if self.null_threshold is not None:
+        if self.no_answer_threshold is not None:
             prediction["no_answer_probability"] = 0.0
         return [prediction], [{"id": "0", "answers": {"text": ["text"], "answer_start": [0]}}]
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        return features  # long passages are split into windows
+        # Rows and features are not one to one: long passages are split into windows.
+        if not len(features):
+            raise ValueError(
+                f"The tokenizer drops the answers of all {len(rows)} {split} questions: take another one."
+            )
+        return features
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
         length = self.max_length if self.args.pad_to_max_length else None
@@ -111,22 +121,22 @@ class QuestionAnswering(Task):
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the answers by the id of their question, and SQuAD's scores in percent."""
-        rows, (starts, ends) = self.rows[split], outputs
-        contexts = dict(zip(rows["id"], rows["context"], strict=True))
+        rows = self.rows[split]
+        starts, ends = outputs
         answers = extract_answers(
-            contexts,
+            dict(zip(rows["id"], rows["context"], strict=True)),
             self.features[split],
             starts,
             ends,
             n_best_size=self.args.n_best_size,
             max_answer_length=self.args.max_answer_length,
-            null_threshold=self.null_threshold,
+            no_answer_threshold=self.no_answer_threshold,
         )
         references = rows.select_columns(["id", "answers"]).to_list()
         if not any(row["answers"]["text"] for row in references):
             return Scored(answers, {})
         chosen = [{"id": name, "prediction_text": answer.best.text} for name, answer in answers.items()]
-        if self.null_threshold is None:
+        if self.no_answer_threshold is None:
             scores = load_metric("squad").compute(predictions=chosen, references=references)
             return Scored(answers, scores, pair=(chosen, references))
         # The best span, not the chosen answer: the metric applies the threshold, and also tries other thresholds.
@@ -139,9 +149,10 @@ class QuestionAnswering(Task):
             for name, answer in answers.items()
         ]
         scores = load_metric("squad_v2").compute(
-            predictions=spans, references=references, no_answer_threshold=self.null_threshold
+            predictions=spans, references=references, no_answer_threshold=self.no_answer_threshold
         )
-        return Scored(answers, scores, pair=([{**one, "no_answer_probability": 0.0} for one in chosen], references))
+        certain = [{**prediction, "no_answer_probability": 0.0} for prediction in chosen]
+        return Scored(answers, scores, pair=(certain, references))
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return `eval_predictions.json` and the other files that transformers' question answering script writes."""

@@ -388,7 +388,11 @@ class Run:
         is_writer = args.do_train and args.should_save
         if is_writer:
             rows = {split: self._num_rows(split) for split in self.data}
-            record = record_of(self.task.model_task, self.model_args, self.task.args, args, rows, self.scores)
+            columns = self.data["train"].column_names
+            has_pairs = "text_pair" in columns if "text" in columns else None
+            record = record_of(
+                self.task.model_task, self.model_args, self.task.args, args, rows, self.scores, has_pairs=has_pairs
+            )
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # an upload writes the card, too
             self.trainer.create_model_card()

@@ -48,6 +48,8 @@ def record_of(
     training_args: TrainingArguments,
     rows: Mapping[str, int],
     scores: Sequence[Score],
+    *,
+    has_pairs: bool | None = None,
 ) -> TrainingRecord:
     """Return the record of a run. It contains names of files, but no local paths."""
     dataset = data_args.dataset_name
@@ -66,6 +68,7 @@ def record_of(
         rows=dict(rows),
         scores=tuple(score for score in scores if math.isfinite(score.value)),
         hyperparameters=hyperparameters_of(training_args) | {"max_seq_length": data_args.max_seq_length},
+        has_pairs=has_pairs,
         seed=training_args.seed,
     )
 

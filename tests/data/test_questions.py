@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hf_localattn.data import questions
 from hf_localattn.data.answers import extract_answers, format_answers
-from tests.qa_helpers import ALPHABET, byte_pieces, question, unanswerable, word_pieces
+from tests.qa_helpers import ALPHABET, byte_pieces, question, sentence_pieces, unanswerable, uncased, word_pieces
 
 RIGHT = word_pieces()
 LEFT = word_pieces("left", cls_last=True)
@@ -18,6 +18,10 @@ TOKENIZERS = pytest.mark.parametrize("tokenizer", [RIGHT, LEFT], ids=["right", "
 
 def batch(*rows):
     return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def by_row(columns):
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 contexts = st.lists(st.text(ALPHABET, min_size=1, max_size=6), min_size=1, max_size=40).map(" ".join)
@@ -36,7 +40,7 @@ def test_windows_cover_the_context_and_have_the_answer_where_they_hold_it(tokeni
     joined, found = [], 0
     for ids, first, last, offsets, cls in zip(
         *(train[name] for name in ("input_ids", *questions.POSITIONS)),
-        *(windows[name] for name in ("offset_mapping", "cls_position")),
+        *(windows[name] for name in ("offset_mapping", "no_answer_position")),
         strict=True,
     ):
         inside = [offset for offset in offsets if offset is not None]
@@ -65,7 +69,53 @@ def test_the_tokens_of_an_answer():
     assert encoded(answer=" on the mat", start=12)["start_positions"] == encoded()["start_positions"]
     train = encoded(byte_pieces(), "é€", 2, context="a é€ b", question="?")  # all bytes of a character belong to it
     assert train["end_positions"][0] - train["start_positions"][0] + 1 == len("é€".encode())
-    assert encoded(answer="\u200b", start=2, context="a \u200b b")["start_positions"] == [0]
+
+
+MARKED = "\ufeffcafe\u0301 \u0915\u0948\u0938\u0947 co\u00adop \u200bMira\u200d \u2764\ufe0f"
+"""A byte-order mark, an accent, Hindi (two vowel signs), a soft hyphen, zero-width marks, a variation selector."""
+
+DROPPED = [  # an answer, its place, and the tokens that uncased tokenizers have for it
+    ("\ufeffcafe\u0301", 0, ["cafe"]),
+    ("\u0301 \u0915\u0948\u0938\u0947", 5, ["cafe", "\u0915\u0938"]),
+    ("\u0938\u0947", 9, ["\u0915\u0938"]),
+    ("co\u00adop", 12, ["coop"]),
+    ("op", 15, ["coop"]),
+    ("\u00adop \u200b", 14, ["coop"]),
+    ("\u200bMira\u200d", 18, ["mira"]),
+    (" \u200bMira\u200d ", 17, ["mira"]),
+    ("\u2764\ufe0f", 25, ["\u2764"]),
+]
+
+
+@pytest.mark.parametrize("tokenizer", [uncased(), uncased("left")], ids=["right", "left"])
+@pytest.mark.parametrize(("answer", "start", "tokens"), DROPPED, ids=[ascii(row[0]) for row in DROPPED])
+def test_an_answer_is_clipped_to_the_characters_that_have_tokens(tokenizer, answer, start, tokens):
+    assert MARKED.startswith(answer, start)
+    train = encoded(tokenizer, answer, start, context=MARKED)
+    first, last = (train[name][0] for name in questions.POSITIONS)
+    assert tokenizer.convert_ids_to_tokens(train["input_ids"][0][first : last + 1]) == tokens
+
+
+@pytest.mark.parametrize("tokenizer", [uncased(), byte_pieces(), sentence_pieces()], ids=["bert", "bytes", "pieces"])
+@pytest.mark.parametrize("word", ["cafe\u0301", "\u0915\u0948\u0938\u0947", "Mira", "\u2764\ufe0f"])
+def test_an_extracted_answer_has_the_marks_that_follow(tokenizer, word):
+    start = MARKED.index(word)
+    rows = batch(question(context=MARKED, answers={"text": [word], "answer_start": [start]}))
+    train = questions.train_features(rows, tokenizer, 80, 8)
+    first, last = ((train[name][0], 9) for name in questions.POSITIONS)
+    size = len(train["input_ids"][0])
+    (window,) = by_row(questions.evaluation_features(rows, tokenizer, 80, 8))
+    found = answers([window | {"example_id": "q"}], [logits(first, size=size)], [logits(last, size=size)], MARKED)
+    assert (found.best.text, found.best.start) == (word, start)
+
+
+def test_a_question_whose_answer_has_no_token_is_left_out(caplog):
+    rows = [question(0), question(1, context="a \u200b b", answers={"text": ["\u200b"], "answer_start": [2]})]
+    train = questions.train_features(batch(*rows, unanswerable(2)), RIGHT, 48, 8)
+    assert train["start_positions"] == [encoded()["start_positions"][0], 0]
+    assert len(train["input_ids"]) == 2
+    assert "1 questions are left out" in caplog.text
+    assert "q1" in caplog.text
 
 
 def test_a_long_question_is_cut_and_settings_have_to_fit(caplog):
@@ -87,8 +137,7 @@ def test_a_batch_is_padded_and_positions_move_with_the_padding(tokenizer, max_le
     rows = [question(), question(context="red " + question()["context"])]
     rows[1]["answers"] = {"text": ["on the mat"], "answer_start": [17]}
     train = questions.train_features(batch(*rows), tokenizer, 64, 8)
-    features = [dict(zip(train, values, strict=True)) for values in zip(*train.values(), strict=True)]
-    tensors = questions.QuestionAnsweringCollator(tokenizer, max_length)(features)
+    tensors = questions.QuestionAnsweringCollator(tokenizer, max_length)(by_row(train))
     assert tensors["input_ids"].shape == (2, max_length or max(map(len, train["input_ids"])))
     for ids, start, end in zip(*(tensors[name] for name in ("input_ids", *questions.POSITIONS)), strict=True):
         assert tokenizer.convert_ids_to_tokens(ids[start : end + 1]) == ["on", "the", "mat"]
@@ -100,11 +149,11 @@ WORDS = [(0, 2), (3, 5), (6, 8), (9, 11), (12, 14)]
 
 def window(first=0, last=5):
     """[CLS] question [SEP] words first..last [SEP]."""
-    return {"example_id": "q", "offset_mapping": [None] * 3 + WORDS[first:last] + [None], "cls_position": 0}
+    return {"example_id": "q", "offset_mapping": [None] * 3 + WORDS[first:last] + [None], "no_answer_position": 0}
 
 
-def logits(*values):
-    row = np.full(9, -10.0)
+def logits(*values, size=9):
+    row = np.full(size, -10.0)
     for position, value in values:
         row[position] = value
     return row
@@ -146,7 +195,7 @@ def test_equals_the_double_loop(seed, n_best_size, max_answer_length):
     scores = np.exp([c.score for c in found.n_best])
     np.testing.assert_allclose([c.probability for c in found.n_best], scores / scores.sum())
     assert (found.best, found.null_odds) == (found.n_best[0], None)
-    either = answers(windows, starts, ends, null_threshold=0.0, **sizes)
+    either = answers(windows, starts, ends, no_answer_threshold=0.0, **sizes)
     assert either.null_odds == pytest.approx(min(starts[:, 0] + ends[:, 0]) - expected[0][1])
     assert either.best.text == ("" if either.null_odds > 0 else found.best.text)
     assert {"", found.best.text} <= {candidate.text for candidate in either.n_best}
@@ -159,18 +208,18 @@ def test_no_answer_wins_by_more_than_the_threshold(threshold, text):
     windows = [window(0, 3), window(1, 5)]
     starts = [logits((0, 9)), logits((0, 3), (3, 2))]
     ends = [logits((0, 9)), logits((0, 2), (3, 2))]
-    found = answers(windows, starts, ends, null_threshold=threshold)
+    found = answers(windows, starts, ends, no_answer_threshold=threshold)
     assert (found.best.text, found.best_span.text, found.null_odds) == (text, "cd", 1.0)
 
 
 def test_pads_and_spaces_are_not_answers():
     assert answers([window()], [np.concatenate([logits((4, 3)), [99.0, 99.0]])]).best.text == "cd"
-    feature = {"example_id": "q", "offset_mapping": [None, (0, 2), (2, 5), (5, 6)], "cls_position": 0}
+    feature = {"example_id": "q", "offset_mapping": [None, (0, 2), (2, 5), (5, 6)], "no_answer_position": 0}
     found = answers([feature], [np.array([0.0, 1.0, 3.0, 4.0])], max_answer_length=1)
     assert [(c.text, c.start, c.end) for c in found.n_best] == [("cd", 3, 5), ("ab", 0, 2)]  # never the bare space
-    feature = {"example_id": "q", "offset_mapping": [None, None], "cls_position": 0}
+    feature = {"example_id": "q", "offset_mapping": [None, None], "no_answer_position": 0}
     for threshold, odds in ((None, None), (0.0, 2.0)):
-        found = answers([feature], [[1, 2]], context="\u200b", null_threshold=threshold)
+        found = answers([feature], [[1, 2]], context="\u200b", no_answer_threshold=threshold)
         assert (found.best.text, found.best_span, found.null_odds) == ("", None, odds)
     rows, nan = [logits()], [logits((4, np.nan))]
     for starts, ends in ((rows, nan), (nan, rows)):
@@ -179,7 +228,7 @@ def test_pads_and_spaces_are_not_answers():
 
 
 def test_files_hold_the_answers():
-    found = {"q": answers([window()], [logits((4, 3))], context=CONTEXT.replace("c", "ç"), null_threshold=0.0)}
+    found = {"q": answers([window()], [logits((4, 3))], context=CONTEXT.replace("c", "ç"), no_answer_threshold=0.0)}
     files = format_answers(found)
     assert list(format_answers(found, "eval")) == [f"eval_{name}" for name in files]
     assert '"q": "çd"' in files["predictions.json"]

@@ -216,6 +216,7 @@ REFUSED = {
         (("a.csv", 'text,label\n"a\nb",c\nd\n'), "line 4", "1 fields"),
         (("a.csv", 'text,label\n"a"b,c\n'), "line 2", "expected"),
         (("a.csv", 'text,label\n"a,b\nc,d\n'), "line 3", "begins in line 2"),
+        (("a.csv", 'text,label\n"a,b\n' + "c" * 200_000), "line 3", "131,072 characters"),
     ],
     "squad": [
         ([asked(), asked(context=3)], r"line 2 \(id q\)", "found 3"),

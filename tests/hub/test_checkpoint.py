@@ -85,6 +85,13 @@ def test_a_folder_without_its_tokenizer_is_refused_but_not_a_small_vocabulary(tm
     assert len(load_tokenizer(str(tmp_path))) == 6
 
 
+@pytest.mark.parametrize("fields", [{}, {"local_attention": "window"}])
+def test_a_parser_that_cannot_be_loaded_is_refused(tmp_path, fields):
+    with pytest.raises(OSError, match="'tiny'"):
+        init_checkpoint("sla-bert", "tiny", tmp_path / "out", parser="tiny", **fields)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_backbone_without_its_tokenizer_is_refused(tmp_path):
     tiny_model("cool").backbone_model.save_pretrained(tmp_path / "backbone")
     with pytest.raises(ValueError, match="tokenizer"):

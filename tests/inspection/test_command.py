@@ -5,7 +5,13 @@ import json
 import pytest
 from transformers import AutoTokenizer
 
-from hf_localattn import CoolForQuestionAnswering, SamRobertaForSequenceClassification, SlaBertModel, SlaBertTokenizer
+from hf_localattn import (
+    CoolForQuestionAnswering,
+    CoolForTokenClassification,
+    SamRobertaForSequenceClassification,
+    SlaBertModel,
+    SlaBertTokenizer,
+)
 from hf_localattn.cli import main
 from hf_localattn.inspection import attention_map
 from hf_localattn.inspection.command import load
@@ -23,6 +29,7 @@ def folders(tmp_path_factory):
     models = {
         "cool": CoolForQuestionAnswering.from_backbone(backbone, use_conv=False),
         "sam": SamRobertaForSequenceClassification.from_backbone(backbone, bilstm_hidden_size=8, fam_reduction=2),
+        "tagger": CoolForTokenClassification.from_backbone(backbone, use_conv=False),
         "sla": SlaBertModel.from_backbone(backbone, local_attention="window"),
     }
     for name, model in models.items():
@@ -46,9 +53,35 @@ def test_json_holds_what_python_gives(folders, tmp_path, capsys):
     assert one["weights"] == pytest.approx(expected.weights, abs=1e-6)
     inspect(folders / "cool", TEXT, "-o", target)
     assert json.loads(target.read_text())["maps"][0]["title"].startswith("outlook attention, ")
-    for name, words in (("sla", "whitespace"), ("cool", None)):  # settings go to the tokenizers that have them
-        _, tokenizer = load(str(folders / name), settings=["words=whitespace"])
-        assert getattr(tokenizer, "words", None) == words
+
+
+FCE = "The\tc\ncat\tc\nsit\ti\n\nNo\tc\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content"),
+    [
+        ("sla", "fce.conll", FCE),
+        ("tagger", "fce.conll", FCE),
+        ("tagger", "fce.tsv", FCE),
+        ("tagger", "rows.json", '[{"tokens": ["The", "cat", "sit"]}, {"tokens": ["No"]}]'),
+        ("tagger", "lines.txt", "The cat sit\nNo\n"),
+        ("sla", "table.tsv", "text\tlabel\nThe cat sit\tc\nNo\ti\n"),
+    ],
+)
+def test_files_of_sentences_and_of_texts(folders, tmp_path, name, file, content):
+    (tmp_path / file).write_text(content)
+    inspect(folders / name, "--file", tmp_path / file, "--kind", "self", "-o", tmp_path / "out.json")
+    found = json.loads((tmp_path / "out.json").read_text())["maps"]
+    assert [one["tokens"] for one in found] == [["the", "cat", "sit"], ["no"]]
+
+
+def test_settings_go_to_the_tokenizers_that_have_them(folders, tmp_path, capsys):
+    out = ["--kind", "self", "-o", tmp_path / "out.json", "--config", "words=whitespace"]
+    assert inspect(folders / "sla", TEXT, "--compare", folders / "cool", *out) == 0
+    with pytest.raises(SystemExit):
+        inspect(folders / "cool", TEXT, *out)
+    assert "--config words=whitespace" in capsys.readouterr().err
 
 
 def test_texts_of_files_and_two_models_beside_each_other(folders, tmp_path, capsys):
@@ -58,7 +91,7 @@ def test_texts_of_files_and_two_models_beside_each_other(folders, tmp_path, caps
     inspect(folders / "sla", "--file", texts, "-o", target)  # gates
     first = target.read_bytes()
     assert first.startswith(b"\x89PNG")
-    inspect(folders / "sam", "--file", texts, "--max-samples", 2, "-o", target)  # weights of tokens
+    inspect(folders / "sam", "--file", texts, "--max_samples", 2, "-o", target)  # weights of tokens
     assert target.read_bytes() != first
     assert capsys.readouterr().out.endswith("replacing the former file.\n")
     inspect(folders / "cool", "--compare", folders / "sam", TEXT, "Who?", "-o", out)
@@ -71,7 +104,7 @@ def test_texts_of_files_and_two_models_beside_each_other(folders, tmp_path, caps
     assert "7 maps" in capsys.readouterr().err
 
     (table := tmp_path / "texts.csv").write_text("review,label\nMira grows roses.,good\nWho?,bad\n")
-    inspect(folders / "sam", "--file", table, "--text-column-names", "review", "-o", tmp_path / "out.html")
+    inspect(folders / "sam", "--file", table, "--text_column_names", "review", "-o", tmp_path / "out.html")
     page = (tmp_path / "out.html").read_text()
     assert page.count("<section>") == page.count("<h2></h2>") == 2  # the model is in the title
 
@@ -85,7 +118,6 @@ def test_texts_of_files_and_two_models_beside_each_other(folders, tmp_path, caps
         ([TEXT, "--compare", "nowhere", "-o", "out.json"], "same checkpoint"),
         ([TEXT, "--layers", "1", "--kind", "gates", "-o", "out.json"], "--layers"),
         (["--file", "nowhere.txt", "-o", "out.json"], "nowhere.txt"),
-        ([TEXT, "-o", "out.json", "--config", "parsr=x"], "choose one of cue_marker"),
         ([TEXT, "-o", "out.json"], "Cannot load the model 'nowhere'"),
     ],
 )
@@ -93,3 +125,10 @@ def test_bad_input_is_one_line_before_anything_is_loaded(arguments, message, tmp
     monkeypatch.chdir(tmp_path)
     lines = assert_one_line_error(lambda: inspect("nowhere", *arguments), message, tmp_path, capsys)
     assert len(lines) == 1
+
+
+def test_an_adapter_without_its_base_is_refused(tmp_path, capsys):
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "/nowhere"}')
+    with pytest.raises(SystemExit):
+        inspect(tmp_path, TEXT, "-o", tmp_path / "out.json")
+    assert "merge_and_unload" in capsys.readouterr().err

@@ -8,7 +8,9 @@ import torch
 from transformers import XLNetTokenizer
 
 from hf_localattn import CoolForConditionalGeneration, outlook_attention_matrix
-from hf_localattn.inspection import attention_map, gate_values, token_weights
+from hf_localattn.inspection import attention_map, gate_values, token_influence, token_weights
+from hf_localattn.inspection.attribution import is_explained_by_influence
+from hf_localattn.inspection.maps import EQUAL
 from hf_localattn.inspection.reading import read
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -79,7 +81,7 @@ def test_a_map_is_the_mean_of_layers_and_heads(name, fields, kind, weights):
 
 
 @pytest.mark.parametrize("special_tokens", [True, False])
-def test_every_token_looks_at_the_tokens_of_its_query(special_tokens, caplog):
+def test_every_token_looks_at_the_tokens_of_its_query(special_tokens):
     model, tokenizer = loaded("oa-xlnet", backbone="bert")
     text = "the [CUE] cats sat on the [CUE] red mat."
     found = attention_map(model, tokenizer, text, special_tokens=special_tokens)
@@ -91,8 +93,10 @@ def test_every_token_looks_at_the_tokens_of_its_query(special_tokens, caplog):
     weights = output_of(model, tokenizer, text).local_attentions
     assert found.weights == pytest.approx(mean_of(weights)[inner], abs=1e-6)
     assert found.weights.std() > 0.01
-    assert attention_map(model, tokenizer, "the [CUE] red mat.").weights == pytest.approx(1.0)
-    assert "all weights are 1" in caplog.text
+    assert EQUAL not in found.title
+    same = attention_map(model, tokenizer, "the [CUE] red mat.")  # one token shares nothing
+    assert same.weights == pytest.approx(1.0)
+    assert EQUAL in same.title
 
 
 @pytest.mark.parametrize(("padding_side", "first"), [("right", "who"), ("left", "the")])
@@ -148,6 +152,53 @@ def test_weights_of_tokens_do_not_see_other_texts(pooling, padding_side):
     (whole,) = token_weights(model, tokenizer, TEXTS[:1], special_tokens=True)
     assert (whole.tokens[0], whole.tokens[-1]) == ("[CLS]", "[SEP]")
     assert whole.weights.sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def score_of(output):
+    """The sum over what a head predicts, of one text."""
+    if "start_logits" in output:
+        return output.start_logits.max() + output.end_logits.max()
+    return output.logits[0].max(-1).values.mean()
+
+
+@pytest.mark.parametrize("padding_side", ["right", "left"])
+@pytest.mark.parametrize("task", ["text-classification", "token-classification", "question-answering"])
+def test_the_influence_of_a_token_is_what_the_score_loses_without_it(task, padding_side):
+    model, tokenizer = loaded("sam-roberta", task, padding_side, pooling="rb")
+    text = ("who sat?", "the cats.") if task == "question-answering" else "the cats."
+    (found,) = token_influence(model, tokenizer, [text], special_tokens=True, batch_size=2)
+    sides = text if isinstance(text, tuple) else (text,)
+    inputs = tokenizer(*(sides if padding_side == "right" else sides[::-1]), return_tensors="pt")
+    assert found.tokens == tuple(tokenizer.convert_ids_to_tokens(inputs["input_ids"][0]))
+    with torch.no_grad():
+        output = model(**inputs)
+        for position, value in enumerate(found.weights):
+            ids = inputs["input_ids"].clone()
+            ids[0, position] = tokenizer.unk_token_id
+            masked = model(**{**inputs, "input_ids": ids})
+            if "start_logits" in output:
+                start, end = output.start_logits.argmax(), output.end_logits.argmax()
+                other = masked.start_logits[0, start] + masked.end_logits[0, end]
+            else:
+                best = output.logits[0].argmax(-1, keepdim=True)
+                other = masked.logits[0].gather(-1, best).mean()
+            assert value == pytest.approx(float(score_of(output) - other), abs=1e-5)
+    (inner,) = token_influence(model, tokenizer, [text])
+    assert "[SEP]" not in inner.tokens
+
+
+def test_influence_is_for_models_without_weights_of_their_own():
+    explained = {
+        ("sam-roberta", "text-classification", "rb"): True,
+        ("sam-roberta", "text-classification", "none"): True,
+        ("sam-roberta", "text-classification", "rba"): False,
+        ("sam-roberta", "headless", "rb"): False,
+    }
+    for (name, task, pooling), expected in explained.items():
+        assert is_explained_by_influence(loaded(name, task, pooling=pooling)[0]) == expected
+    assert not is_explained_by_influence(loaded("stock")[0])  # its attention is all that decides
+    with pytest.raises(ValueError, match="no head"):
+        token_influence(*loaded("sam-roberta"), [TEXT])
 
 
 def test_long_texts_are_cut_and_counted(caplog):

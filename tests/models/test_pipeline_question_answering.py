@@ -7,7 +7,7 @@ import torch
 from transformers import BertModel, pipeline
 
 from hf_localattn import CoolConfig, CoolForQuestionAnswering
-from tests.qa_helpers import byte_pieces, question, tiny_bert, word_pieces
+from tests.qa_helpers import byte_pieces, question, tiny_bert, uncased, word_pieces
 
 TOKENIZER = word_pieces()
 MODEL = tiny_bert(TOKENIZER)
@@ -91,7 +91,7 @@ def test_models_and_settings_that_cannot_answer_are_refused():
     diverged = tiny_bert(TOKENIZER)
     torch.nn.init.constant_(diverged.qa_outputs.bias, torch.nan)
     for call, error, word in (
-        (lambda: READER(WHO, CONTEXT, topk=3), TypeError, "topk"),
+        (lambda: READER(WHO, CONTEXT, top=3), TypeError, "top_k"),
         (lambda: reader_of(BertModel(MODEL.config)), ValueError, "BertModel has no question-answering head"),
         (lambda: reader_of(tokenizer=object()), ValueError, "fast tokenizer"),
         (lambda: reader_of(diverged)(WHO, CONTEXT), ValueError, "diverged"),
@@ -136,6 +136,7 @@ def test_answers_are_ranked_and_different():
     assert len({one["answer"].lower() for one in ranked} - {""}) == 5
     assert all(CONTEXT[one["start"] : one["end"]] == one["answer"] for one in ranked)
     assert reader_of(top_k=5)(WHO, CONTEXT) == ranked, "a default"
+    assert READER(WHO, CONTEXT, topk=5) == ranked, "the former name"
     assert reader_of(top_k=5)(WHO, CONTEXT, top_k=1) == READER(WHO, CONTEXT) == ranked[0]
     cats = READER(WHO, "cats. " * 3, top_k=1000, max_answer_len=2)  # scores of equal answers are added
     assert len(cats) == len({one["answer"].lower() for one in cats})
@@ -146,6 +147,16 @@ def test_answers_are_whole_words_unless_asked_otherwise():
     words = {one["answer"] for one in READER(WHO, "unknownwords here", top_k=50)}
     assert words <= {"unknownwords", "unknownwords here", "here"}
     assert len({one["answer"] for one in READER(WHO, "unknownwords here", top_k=50, align_to_words=False)}) > 3
+
+
+@pytest.mark.parametrize("align_to_words", [True, False])
+def test_answers_have_the_marks_that_follow(align_to_words):
+    tokenizer = uncased()
+    reader = reader_of(tiny_bert(tokenizer), tokenizer, align_to_words=align_to_words)
+    context = "cafe\u0301 \u0915\u0948\u0938\u0947"
+    found = reader("Mira", context, top_k=9)
+    assert {one["answer"] for one in found} == {context, *context.split()}
+    assert all(context[one["start"] : one["end"]] == one["answer"] for one in found)
 
 
 def test_a_long_context_is_read_in_windows():

@@ -14,13 +14,16 @@ from hf_localattn.cli import run
 from hf_localattn.exported import GRAPH, SETTINGS
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
+from hf_localattn.names import read_config
 from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving import export
+from hf_localattn.serving.validation import compare_with_checkpoint, prepare_evaluation
 from tests.fresh_process import run_fresh
 from tests.models.test_generation import tiny_generator
 from tests.models.tiny import CASES
+from tests.qa_helpers import write_jsonl
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -112,6 +115,7 @@ def test_an_exported_folder_answers_like_its_model(family, task, tmp_path, capsy
 
 @SLOW
 def test_eight_bit_weights_are_smaller_and_give_similar_answers(tmp_path, caplog):
+    caplog.set_level("INFO", "hf_localattn")
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path)
     sizes, logits = {}, {}
     for quantize in (None, *export.QUANTIZATIONS):
@@ -145,6 +149,8 @@ def test_what_cannot_be_exported_is_named(tmp_path, monkeypatch):
         (["sla", "out"], "dep_heads"),
         (["missing", "out"], "missing"),
         (["generator", "out", "--quantize", "int4"], "int4"),
+        (["sla", "out", "--quantise", "int8"], "--quantise"),
+        (["sla", "out", "--validation_file", "rows.csv"], "rows.csv"),
     ):
         with pytest.raises((ValueError, OSError), match=error):
             run(["export", *words])
@@ -156,8 +162,11 @@ def program(task, problem=None, labels=("no", "yes"), **outputs):
     model = INFER["Model"].__new__(INFER["Model"])
     model.tokenizer = load_tokenizer(str(tiny_backbone())).backend_tokenizer
     model.settings = {"task": task, "problem_type": problem, "labels": labels, "max_length": None}
-    model.settings |= {"mask_token": "[MASK]", "padding": {}}
-    model.run = lambda inputs: {name: np.array(value, float) for name, value in outputs.items()}
+    model.settings |= {"mask_token": "[MASK]", "padding": {}, "question_is_first": True}
+    model.run = lambda inputs: {
+        name: np.repeat(np.array(value, float), len(inputs["input_ids"]) // len(value) or 1, axis=0)
+        for name, value in outputs.items()
+    }
     return model
 
 
@@ -192,9 +201,92 @@ def test_answers_of_the_program():
     scores["end_logits"][0, end] = 9.0
     found = program("question-answering", **scores)(QUESTION, PASSAGE)
     same(found, {"answer": "Mira grows white roses", "start": 29, "end": 51, "score": 1.0})
+    with_mark = PASSAGE.replace("roses", "roses\u0301")  # which the tokenizer drops
+    assert program("question-answering", **scores)(QUESTION, with_mark)["answer"] == "Mira grows white roses\u0301"
+
+    # Tokenizers that pad on the left have the passage first.
+    encoding = fill.tokenizer.encode(PASSAGE, QUESTION)
+    word = encoding.char_to_token(PASSAGE.index("Mira"), 0)
+    logits = np.full((1, len(encoding)), -9.0)
+    logits[0, word] = 9.0
+    xlnet = program("question-answering", start_logits=logits, end_logits=logits)
+    xlnet.settings["question_is_first"] = False
+    same(xlnet(QUESTION, PASSAGE), {"answer": "Mira", "start": 29, "end": 33, "score": 1.0})
     for task, texts in (("question-answering", [QUESTION]), ("text-classification", []), (None, ["a", "b", "c"])):
-        with pytest.raises(ValueError, match=f"not {len(texts)}"):
+        with pytest.raises(ValueError, match=f"has {len(texts)} texts"):
             program(task)(*texts)
+
+
+def ask(model, monkeypatch, capsys, *words):
+    """What `python infer.py WORDS` prints."""
+    monkeypatch.setitem(INFER["main"].__globals__, "Model", lambda: model)
+    monkeypatch.setattr("sys.argv", ["infer.py", *map(str, words)])
+    INFER["main"]()
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_program_reads_files_in_batches(tmp_path, monkeypatch, capsys):
+    texts = ["Mira.", "The baker Mira grows white roses.", "No.", "Hugo!", "A smith."]
+    (tmp_path / "rows.txt").write_text("\n".join(texts) + "\n")
+    (tmp_path / "rows.csv").write_text("text\n" + "\n".join(texts) + "\n")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"words": text}) + "\n" for text in texts))
+    model = program("token-classification")
+    sizes = []
+
+    def run(inputs):
+        sizes.append(len(inputs["input_ids"]))
+        return {"logits": np.stack([1.0 - np.equal(inputs["input_ids"], 0), np.zeros_like(inputs["input_ids"])], -1)}
+
+    model.run = run
+    expected = [model(text) for text in texts]
+    for file, *columns in (["rows.txt"], ["rows.csv"], ["rows.jsonl", "--columns", "words"]):
+        del sizes[:]
+        words = ["--file", tmp_path / file, "--batch_size", 2, *columns]
+        assert ask(model, monkeypatch, capsys, *words) == expected  # without padding
+        assert sizes == [2, 2, 1]
+    assert ask(model, monkeypatch, capsys, texts[0]) == expected[:1]
+    (tmp_path / "choices.jsonl").write_text(json.dumps({"prompt": "Mira", "choices": ["bakes.", "is"]}))
+    chooser = program("multiple-choice", logits=[[0, 2]])
+    words = ["--file", tmp_path / "choices.jsonl", "--columns", "prompt", "choices"]
+    (choice,) = ask(chooser, monkeypatch, capsys, *words)
+    same(choice, {"bakes.": 0.1192, "is": 0.8808})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "TEXT or --file"),
+        (["a", "--file", "rows.jsonl"], "TEXT or --file"),
+        (["--file", "rows.jsonl", "--columns", "b"], "row 2: has no b"),
+        (["--file", "rows.jsonl", "--batch_size", "0"], "--batch_size"),
+        (["--file", "rows.pdf"], ".txt"),
+        (["a", "b", "c"], "3 texts"),
+        (["--file", "missing.txt"], "missing.txt"),
+    ],
+)
+def test_the_program_refuses(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text('{"b": "x"}\n{"a": "y"}\n')
+    with pytest.raises(SystemExit):
+        ask(program("text-classification", logits=[[0, 2]]), monkeypatch, capsys, *words)
+    assert message in capsys.readouterr().err
+
+
+def test_predictions_of_a_graph_are_counted(tmp_path):
+    """The graph has the opposite of the checkpoint's logits."""
+    checkpoint = checkpoint_of("cool", "text-classification", tmp_path, id2label={0: "no", 1: "yes"})
+    rows = [{"text": f"Mira is {word} the baker.", "label": label} for word, label in (("not", "no"), ("now", "yes"))]
+    words = ["--validation_file", str(write_jsonl(tmp_path / "rows.jsonl", rows))]
+    run = prepare_evaluation(str(checkpoint), read_config(checkpoint), words, str(tmp_path / "scratch"))
+    model = run.trainer.model
+    forward = model.forward
+    for sign, equal in ((1, 2), (-1, 0)):
+        graph = lambda sign=sign, **inputs: {"logits": sign * forward(**inputs)["logits"]}  # noqa: E731
+        agreement = compare_with_checkpoint(run, graph)
+        assert (agreement.equal, agreement.count) == (equal, 2)
+        of_checkpoint, of_graph = agreement.scores["accuracy"]
+        assert of_graph == (of_checkpoint if equal else 1 - of_checkpoint)
+    assert agreement.report().startswith("0 of 2")
 
 
 IDS = """<ir_version: 9, opset_import: ["": 17]>

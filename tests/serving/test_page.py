@@ -1,8 +1,10 @@
 """The page shows for each head what its users look for, and the attention that belongs to it."""
 
 import socket
+import sys
 from contextlib import nullcontext
 from itertools import groupby
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.demo import attended_texts, attention_html, attention_kinds, page_task, run
-from hf_localattn.serving.page import TASKS, load_pipe
+from hf_localattn.serving.page import TASKS, add_widget, load_pipe
 from tests.serving.conftest import loaded, pipe
 
 WHO, PASSAGE = (example for _, example, _ in TASKS["question-answering"].fields)
@@ -33,7 +35,7 @@ def test_every_head_of_every_family_answers_and_shows_attention(name, task):
     assert all(len(row) == len(TASKS[task].columns) for row in shown.rows)
     if not (family.query and task in ("text-classification", "fill-mask")):  # these texts have no query
         given = attended_texts(texts, shown.found[0] if shown.found else {})
-        for kind in attention_kinds(asked.model.config):
+        for kind in attention_kinds(asked.model):
             assert "iframe" in attention_html(asked.model, asked.tokenizer, given, kind)
 
 
@@ -128,13 +130,35 @@ def test_attention_follows_the_family_and_maps_have_a_limit():
     model = AutoModelForSequenceClassification.from_pretrained(tiny_backbone(), attn_implementation="eager")
     stock = load_pipe("text-classification", model, tokenizer=AutoTokenizer.from_pretrained(tiny_backbone()))
     assert len(TASKS["text-classification"].answer(stock, ["A text.", ""]).result) == 2
-    assert attention_kinds(model.config) == ["self-attention"]
-    kinds = {name: attention_kinds(loaded(name, "text-classification")[0].config) for name in FAMILIES}
+    assert attention_kinds(model) == ["self-attention"]
+    kinds = {name: attention_kinds(loaded(name, "text-classification")[0]) for name in FAMILIES}
     assert kinds["cool"] == ["local attention", "self-attention"]
     assert kinds["sla-bert"] == ["self-attention", "local attention"]
     assert kinds["sam-roberta"] == ["self-attention"]
+    plain = loaded("sam-roberta", "text-classification", pooling="rb")
+    assert attention_kinds(plain[0]) == ["influence of tokens", "self-attention"]
+    assert "influence on" in attention_html(*plain, ("Mira bakes.",), "influence of tokens")
     with pytest.raises(ValueError, match="at most 128"):
         attention_html(model, stock.tokenizer, ("the " * 129,), "self-attention")
+
+
+@pytest.mark.parametrize(("has_pairs", "count", "required"), [(None, 2, 1), (False, 1, 1), (True, 2, 2)])
+def test_a_second_text_is_asked_of_models_of_pairs(has_pairs, count, required, monkeypatch):
+    gradio = MagicMock()
+    monkeypatch.setitem(sys.modules, "gradio", gradio)
+    gradio.Error = lambda message, duration: RuntimeError(message)
+    add_widget("text-classification", pipe("cool", "text-classification"), has_pairs=has_pairs)
+    fields = [call for call in gradio.Textbox.call_args_list if call.kwargs["label"] != "Result"]
+    assert len(fields) == count
+    clicked = gradio.Button.return_value.click
+    clear, _, shown = clicked.call_args.args
+    run, _, answered = clicked.return_value.then.call_args.args
+    assert shown == answered
+    assert len(clear()) == len(shown)  # all of the former answer, before the next one
+    texts = ["Mira bakes."] * required + [""] * (count - required)
+    assert len(run(*texts)) == len(answered)
+    with pytest.raises(RuntimeError, match="empty"):
+        run("", *texts[1:])
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):

@@ -12,8 +12,7 @@ from transformers import AutoTokenizer
 from hf_localattn import CoolForQuestionAnswering, CoolModel
 from hf_localattn.cli import main
 from hf_localattn.resources import tiny_backbone
-from hf_localattn.serving.page import TASKS
-from hf_localattn.serving.space import GRADIO, program, push_space, space_files
+from hf_localattn.serving.space import GRADIO, push_space, space_files
 from tests.fresh_process import run_fresh
 from tests.script_helpers import ROOT
 from tests.serving.conftest import loaded
@@ -47,8 +46,8 @@ def test_push_makes_a_space_that_pins_the_commit_and_keeps_what_was_written_ther
     space = hub.repositories[f"spaces/{SPACE}"]
     assert space.private
     files = files_of(hub)
-    assert set(files) == {"app.py", "requirements.txt", "README.md"}
-    assert f"'trust': {{'revision': {commit!r}, 'trust_remote_code': True}}" in files["app.py"]
+    assert set(files) == {"app.py", "page.json", "requirements.txt", "README.md"}
+    assert json.loads(files["page.json"])["trust"] == {"revision": commit, "trust_remote_code": True}
     assert files["requirements.txt"].startswith(f"torch=={torch.__version__.partition('+')[0]}\ntransformers==")
     expected = {"sdk": "gradio", "sdk_version": GRADIO, "app_file": "app.py", "models": [MODEL], "license": "mit"}
     assert SpaceCard(files["README.md"]).data.to_dict().items() >= expected.items()
@@ -62,7 +61,7 @@ def test_push_makes_a_space_that_pins_the_commit_and_keeps_what_was_written_ther
     space.commit("main", {**hub.files(f"spaces/{SPACE}"), "README.md": mine.encode()}, "Update README.md")
     push_space(reader, MODEL, "2" * 40, SPACE, license="apache-2.0")
     files = files_of(hub)
-    assert "2" * 40 in files["app.py"]
+    assert "2" * 40 in files["page.json"]
     assert "## Mine" in files["README.md"]
     card = SpaceCard(files["README.md"]).data
     assert (card.emoji, card.license) == ("🌹", "apache-2.0")
@@ -74,13 +73,13 @@ def test_push_makes_a_space_that_pins_the_commit_and_keeps_what_was_written_ther
         push_space(reader, MODEL, "1" * 40, "others/page")
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_the_program_is_short_and_needs_no_other_file(task):
-    text = program(task, model=MODEL, trust={"revision": "1" * 40}, title="reader", example='"\\')
-    assert text.count("\n") <= 150
+def test_the_program_is_short_and_needs_no_other_module(reader):
+    text = space_files(reader, MODEL, "1" * 40)["app.py"]
+    assert text.count("\n") <= 260
     imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imports}
-    assert modules <= {"html", "types", "collections.abc", "typing", "gradio", "torch", "transformers"}
+    modules -= {"html", "json", "pathlib", "types", "collections.abc", "typing"}
+    assert modules <= {"gradio", "torch", "transformers"}
 
 
 PROGRAM = """
@@ -89,7 +88,7 @@ from unittest.mock import MagicMock
 sys.modules["hf_localattn"] = None  # importing it is an error from here on
 sys.modules["gradio"] = MagicMock()
 names = runpy.run_path("app.py", run_name="__main__")
-settings = names["SPACE"]
+settings = names["settings"]
 pipe = names["load_pipe"](settings["task"], settings["model"], **settings["trust"])
 texts = ["Who is the baker?", "The baker Mira grows white roses."]
 print(names["TASKS"][settings["task"]].answer(pipe, texts).result)
@@ -98,7 +97,9 @@ print(names["TASKS"][settings["task"]].answer(pipe, texts).result)
 
 @pytest.mark.slow(reason="a process that imports torch and transformers anew")
 def test_the_program_works_without_the_package(reader, tmp_path):
-    (tmp_path / "app.py").write_text(space_files(reader, str(reader), "main")["app.py"])
+    files = space_files(reader, str(reader), "main")
+    for name in ("app.py", "page.json"):
+        (tmp_path / name).write_text(files[name])
     done = run_fresh(PROGRAM, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in "The baker Mira grows white roses."

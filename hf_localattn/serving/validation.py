@@ -1,0 +1,131 @@
+"""Scores of a checkpoint and of its exported graph on validation rows, and the share of equal predictions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from hf_localattn.exported import OnnxModel
+from hf_localattn.registry import task_of_class
+from hf_localattn.tasks import TASKS, Run, prepare_run
+from hf_localattn.training.arguments import ModelArguments, build_arguments, read_options
+
+LABELS = {"labels", "start_positions"}
+"""Inputs with which Trainer requires a loss. Questions are evaluated without."""
+
+PREFIX = "eval_"
+NOT_SCORES = ("loss", "time", "samples", "per_second")
+"""Parts of the names of metrics that are not scores."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Comparison of a graph with its checkpoint.
+
+    Attributes:
+        scores: Score of the checkpoint and of the graph, by name.
+        equal: Number of equal predictions: of words, if words are labeled.
+        count: Number of predictions.
+    """
+
+    scores: dict[str, tuple[float, float]]
+    equal: int
+    count: int
+
+    def report(self, most_scores: int = 4) -> str:
+        """Return the comparison as text: the share of equal predictions, and the first scores."""
+        texts = []
+        if self.count:
+            texts.append(f"{self.equal} of {self.count} predictions are those of the checkpoint")
+        for name, (of_checkpoint, of_graph) in list(self.scores.items())[:most_scores]:
+            texts.append(f"{name} is {of_graph:.4g} (checkpoint: {of_checkpoint:.4g})")
+        return "; ".join(texts) + "."
+
+
+def prepare_evaluation(
+    checkpoint: str, content: Mapping[str, Any], words: Sequence[str], scratch: str, batch_size: int = 16
+) -> Run:
+    """Prepare the evaluation that the training script for the head of a checkpoint would run.
+
+    Args:
+        checkpoint: Folder of the checkpoint.
+        content: Its `config.json`.
+        words: Options of the script, such as `--validation_file FILE`.
+        scratch: Folder for output files.
+        batch_size: Number of rows of a batch.
+
+    Raises:
+        ValueError: The checkpoint has no head with a script.
+    """
+    architecture = next(iter(content.get("architectures") or ()), "unknown")
+    task = TASKS.get(task_of_class(architecture) or "")
+    if task is None:
+        raise ValueError(f"{checkpoint} is a checkpoint of {architecture}, which no script scores.")
+    words = [*words, "--model_name_or_path", checkpoint, "--output_dir", scratch, "--do_eval", "--use_cpu"]
+    words += ["--per_device_eval_batch_size", str(batch_size), "--disable_tqdm", "true"]
+    classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
+    return prepare_run(task, *build_arguments(classes, read_options(classes, words)))
+
+
+def compare_with_checkpoint(run: Run, graph: OnnxModel) -> Agreement:
+    """Evaluate the checkpoint of a run and its graph on the same validation rows."""
+    model = run.trainer.model.eval()
+    scores = scores_of(run)
+    predictions = _predictions(run)
+    with patch.object(model, "forward", answering(model, graph)):
+        scores_of_graph = scores_of(run)
+    equal = count = 0
+    if getattr(model.config, "problem_type", None) != "regression":  # real numbers are never quite equal
+        pairs = list(zip(predictions, _predictions(run), strict=True))
+        equal = sum(first == second for first, second in pairs)
+        count = len(pairs)
+    both = {name: (value, scores_of_graph[name]) for name, value in scores.items() if name in scores_of_graph}
+    return Agreement(both, equal, count)
+
+
+def scores_of(run: Run) -> dict[str, float]:
+    """Return the metrics of the validation rows, without times and counts."""
+    metrics = run.trainer.evaluate()
+    return {
+        name.removeprefix(PREFIX): value
+        for name, value in metrics.items()
+        if name.startswith(PREFIX) and isinstance(value, float) and not any(part in name for part in NOT_SCORES)
+    }
+
+
+def answering(model: PreTrainedModel, graph: OnnxModel) -> Callable[..., ModelOutput]:
+    """Return a `forward` for a model that gives the outputs of a graph, and with labels a loss of 0 for Trainer."""
+
+    @functools.wraps(model.forward)
+    def forward(**inputs: Any) -> ModelOutput:
+        loss = {"loss": torch.zeros(())} if inputs.keys() & LABELS else {}
+        return ModelOutput(**loss, **graph(**inputs))
+
+    return forward
+
+
+def _predictions(run: Run) -> list[Any]:
+    """Return the predictions of the last evaluation: one for each row, or for each word of the rows."""
+    scored = run.trainer.scored
+    if scored is None or scored.pair is None:
+        raise ValueError("The validation rows have no labels: give rows with labels.")
+    return list(_leaves(scored.pair[0]))
+
+
+def _leaves(predictions: Any) -> Iterator[Any]:
+    """Yield the labels of words one by one, and other predictions as they are."""
+    for prediction in predictions:
+        if isinstance(prediction, list):
+            yield from prediction
+        elif isinstance(prediction, np.ndarray):
+            yield prediction.tolist()
+        else:
+            yield prediction
