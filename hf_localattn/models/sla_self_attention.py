@@ -136,7 +136,6 @@ class LocalSelfAttention(nn.Module):
         self,
         hidden_states: torch.Tensor,
         attention_mask: Any = None,
-        past_key_values: None = None,
         *,
         record: LocalAttentionRecord | None = None,
         local_mask: Any = None,
