@@ -232,7 +232,7 @@ class LocalAttentionConfig(PreTrainedConfig):
             hub_id = str(given.pop("_name_or_path", ""))
             backbone_config = AutoConfig.for_model(given.pop("model_type", self.default_backbone), **given)
         # An id on the Hub is kept. A path may be that of a private folder, and this configuration may be published.
-        backbone_config._name_or_path = hub_id if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", hub_id) else ""
+        backbone_config.name_or_path = hub_id if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", hub_id) else ""
         # The backbone is always a class of transformers, never code of a checkpoint.
         for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
             vars(backbone_config).pop(name, None)
