@@ -8,15 +8,15 @@ import warnings
 from argparse import Namespace
 from pathlib import Path
 
-PYPROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
-
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-# Programs that tests start: what is an error here is one there.
-os.environ["PYTHONWARNINGS"] = ",".join(PYPROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"])
 
 import pytest
 from hypothesis import settings
+
+PYPROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
+# Programs that tests start: what is an error here is one there.
+os.environ["PYTHONWARNINGS"] = ",".join(PYPROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"])
 
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)

@@ -31,7 +31,7 @@ def is_private(name):
 
 
 def names_of_the_package():
-    """Return the private names that modules define, those that classes define, and those of attributes and keywords."""
+    """Return the private names that modules define, that classes define, and of attributes and keywords."""
     defined, of_classes, used = set(), set(), set()
     for node in (node for path in MODULES for node in ast.walk(ast.parse(path.read_text()))):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
