@@ -1,7 +1,7 @@
 """Checkpoints that one environment saves and another one loads without the package.
 
 Usage, with the Python of each environment: python -m tests.other_versions save FOLDER; then, from another folder,
-python PATH/tests/other_versions.py load FOLDER.
+python -P PATH/tests/other_versions.py load FOLDER.
 """
 
 import sys
