@@ -6,7 +6,7 @@
 #   make mutants      break the package in 150 places, one at a time, and count what the tests notice
 #   make lint         ruff (format and rules), mypy and codespell
 #   make test-floors  the suite with the lowest versions that setup.cfg allows
-#   make test-newest  the suite with the newest versions of everything, torch included
+#   make test-newest  the suite with the newest versions of everything, torch included, and a list of their deprecations
 #   make coverage     the tests of the model classes, which have to run 95 % of the lines of hf_localattn/models
 #   make test-common  transformers' own tests of its models, on every class of every family
 #   make test-browser the demo page in a headless Chromium, which has to be installed (`apt-get install chromium`)
@@ -76,7 +76,7 @@ test-floors: $(FLOORS)/.installed
 
 test-newest: VENV := $(NEWEST)
 test-newest: $(NEWEST)/.installed
-	$(PYTEST) $(ARGS)
+	$(PYTEST) -p tests.deprecations $(ARGS)
 
 test-common: $(VENV)/.installed $(COMMON)/.installed
 	TRANSFORMERS_TESTS="$(TRANSFORMERS_TESTS)" PYTHONPATH="$(CURDIR)/$(COMMON)/site" \

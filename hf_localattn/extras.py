@@ -1,4 +1,4 @@
-"""Import of optional libraries. Each is installed with an extra."""
+"""Checks of installed libraries: lowest versions, and optional libraries, each of which an extra installs."""
 
 import importlib
 import importlib.util
@@ -36,6 +36,30 @@ def require(extra: str, option: str) -> None:
     """Raise `ImportError` if modules of an extra, which `option` needs, are not installed. It imports none of them."""
     if missing := [module for module in EXTRAS[extra] if importlib.util.find_spec(module) is None]:
         raise ImportError(_advice(option, ", ".join(missing), extra))
+
+
+def check_floors() -> None:
+    """Raise `ImportError` if a library that every use of the package needs is older than setup.cfg allows."""
+    import importlib.metadata
+
+    from packaging.requirements import Requirement
+
+    try:
+        requirements = importlib.metadata.requires("hf_localattn") or []
+    except importlib.metadata.PackageNotFoundError:  # a clone that is not installed
+        return
+    for requirement in map(Requirement, requirements):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            version = importlib.metadata.version(requirement.name)
+        except importlib.metadata.PackageNotFoundError:  # the import that needs it will say so
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            raise ImportError(
+                f"hf_localattn needs {requirement}, and {requirement.name} {version} is installed: run `pip install"
+                f" --upgrade '{requirement}'`."
+            )
 
 
 class LazyExtra:

@@ -1,14 +1,22 @@
 """What every test runs under: no network, no shared state, repeatable numbers."""
 
 import gc
+import logging
 import os
+import tomllib
+import warnings
 from argparse import Namespace
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
 from hypothesis import settings
+
+PYPROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
+# Programs that tests start: what is an error here is one there.
+os.environ["PYTHONWARNINGS"] = ",".join(PYPROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"])
 
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -32,6 +40,17 @@ def _modules_leave_no_work_behind():
     _leave_out_of_collections()
 
 
+class LoggedDeprecations(logging.Handler):
+    """Turns the deprecations that transformers only logs into warnings, and so into errors."""
+
+    def emit(self, record):
+        if "deprecated" in record.getMessage():
+            warnings.warn(record.getMessage(), FutureWarning, stacklevel=2)
+
+
+LOGGED_DEPRECATIONS = LoggedDeprecations(logging.WARNING)
+
+
 @pytest.fixture(autouse=True)
 def _repeatable():
     # Not at the top: the process that only hands out the tests would wait for it, and all others for that process.
@@ -40,6 +59,7 @@ def _repeatable():
 
     torch.default_generator.manual_seed(0)  # `torch.manual_seed` also formats the stack for each absent device
     transformers.logging.set_verbosity_warning()  # programs that ran before may have silenced it
+    logging.getLogger("transformers").addHandler(LOGGED_DEPRECATIONS)
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ seconds of a core: the suite would take three times its four minutes. The packag
 """
 
 import atexit
+import builtins
 import gc
 import importlib
 import json
 import os
+import re
 import runpy
 import select
 import socket
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import traceback
 import types
+import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -46,7 +49,8 @@ UNTOUCHED = ("hf_localattn", "transformers", "huggingface_hub", "datasets")
 def run_fresh(program, folder, *arguments, **environment):
     """Run a Python program in a folder, with a cache of its own there and without a network unless told otherwise."""
     ones = ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY", "OMP_NUM_THREADS")
-    variables = {**dict.fromkeys(ones, "1"), "HF_HOME": str(folder / "home"), "PATH": "", **environment}
+    variables = {**dict.fromkeys(ones, "1"), "HF_HOME": str(folder / "home"), "PATH": ""}
+    variables |= {"PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", ""), **environment}
     command = [*bare_python(), "-I", "-c", program, *map(str, arguments)]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
 
@@ -101,6 +105,7 @@ def exit_code(words, folder, environment):
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
+        set_warnings(environment.get("PYTHONWARNINGS", ""))
         if words[0] == "-I":
             words = words[1:]
         else:
@@ -124,6 +129,13 @@ def exit_code(words, folder, environment):
         sys.stdout.flush()
         sys.stderr.flush()
     return code
+
+
+def set_warnings(filters):
+    """Filter warnings as a new process does by PYTHONWARNINGS."""
+    for text in filter(None, filters.split(",")):
+        action, message, category = text.split(":")
+        warnings.filterwarnings(action, re.escape(message), getattr(builtins, category))
 
 
 def serve(*modules):

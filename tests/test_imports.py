@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -68,6 +69,17 @@ with contextlib.suppress(SystemExit):
     loaded, lines = loaded_by(bare_python(), program, "--help")
     assert "torchmetrics" not in loaded
     assert any("--train_file" in line for line in lines)
+
+
+def test_a_library_below_its_floor_is_named_before_it_is_imported(tmp_path):
+    """A stand-in for an old transformers, which must not be imported."""
+    (tmp_path / "transformers.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "transformers-5.17.0.dist-info").mkdir()
+    (tmp_path / "transformers-5.17.0.dist-info" / "METADATA").write_text("Name: transformers\nVersion: 5.17.0\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    command = [sys.executable, "-c", "import hf_localattn"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert re.search("ImportError: .*transformers>=5.*transformers 5.17.0", done.stderr.splitlines()[-1])
 
 
 def test_importing_the_package_registers_and_brings_only_what_models_need():

@@ -52,7 +52,7 @@ def build_from_backbone(
     check_architecture(model_class, backbone_config)
     config = model_class.config_class(backbone_config=backbone_config, **arguments)
     hub_id = "" if os.path.exists(name_or_path) else str(name_or_path)
-    config.backbone_config._name_or_path = config._name_or_path = hub_id  # for model cards
+    config.backbone_config.name_or_path = config.name_or_path = hub_id  # for model cards
     # XLNet creates some weights in fp32, whatever the dtype: convert all weights in the end.
     dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
     dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype

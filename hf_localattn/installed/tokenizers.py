@@ -53,11 +53,12 @@ def build_tokenizer(cls: Any, tokenizer: Any, **settings: Any) -> Any:
     # Arguments of the constructor, then attributes that may have changed since.
     fields = {name: value for name, value in tokenizer.init_kwargs.items() if name not in NOT_CARRIED_OVER}
     fields |= {name: getattr(tokenizer, name) for name in CARRIED_OVER}
-    fields["extra_special_tokens"] = list(tokenizer._extra_special_tokens)
+    fields["extra_special_tokens"] = tokenizer.extra_special_tokens
     fields["model_specific_special_tokens"] = {}
-    for name, token in tokenizer._special_tokens_map.items():
+    added = {str(token): token for token in tokenizer.added_tokens_decoder.values()}  # with their flags
+    for name, token in tokenizer.special_tokens_map.items():
         is_specific = name not in cls.SPECIAL_TOKENS_ATTRIBUTES
-        (fields["model_specific_special_tokens"] if is_specific else fields)[name] = token
+        (fields["model_specific_special_tokens"] if is_specific else fields)[name] = added.get(token, token)
     fields = {name: value for name, value in fields.items() if value not in (None, [], {})}
     backend = deepcopy(tokenizer.backend_tokenizer)
     if hasattr(backend.pre_tokenizer, "add_prefix_space"):  # the backend decides, not the arguments

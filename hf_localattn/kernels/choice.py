@@ -54,7 +54,7 @@ def runs_kernel(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...]
     # Exports, traces and transforms of `torch.func` know only PyTorch's own operations.
     if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
         return False
-    if not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None:
+    if not torch.compiler.is_compiling() and torch.jit.is_tracing():
         return False
     return _choose(name, device, dtypes, unsuitable)
 

@@ -298,7 +298,7 @@ class LocalAttentionConfig(PreTrainedConfig):
             model_type = content.pop("model_type", self.default_backbone)
             backbone_config = AutoConfig.for_model(model_type, **content)
         # An id on the Hub is kept. A path may be that of a private folder, and this configuration may be published.
-        backbone_config._name_or_path = hub_id if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", hub_id) else ""
+        backbone_config.name_or_path = hub_id if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", hub_id) else ""
         # The backbone is always a class of transformers, never code of a checkpoint.
         for name in ("auto_map", "custom_pipelines", "trust_remote_code"):
             vars(backbone_config).pop(name, None)

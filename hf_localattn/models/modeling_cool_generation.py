@@ -2,13 +2,12 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import AutoModelForSeq2SeqLM, GenerationMixin
-from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import can_return_tuple
 
@@ -81,7 +80,6 @@ class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
         decoder_input_ids: torch.Tensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: Any = None,
-        past_key_values: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
@@ -96,12 +94,12 @@ class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
             decoder_input_ids: (B, T) token ids of the target so far. By default the shifted `labels`.
             decoder_attention_mask: (B, T), 1 for tokens and 0 for padding of the target.
             encoder_outputs: Output of `get_encoder()`, after the local layers. By default computed here.
-            past_key_values: The decoder's cache.
             inputs_embeds: (B, L, E) embeddings in place of `input_ids`.
             decoder_inputs_embeds: (B, T, E) embeddings in place of `decoder_input_ids`.
             labels: (B, T) token ids of the target. -100 is ignored.
             use_cache: Return the decoder's cache.
-            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone.
+            **kwargs: `output_attentions`, `output_hidden_states` and other arguments of the backbone, such as the
+                decoder's cache: `cache`, or `past_key_values` before transformers 5.24.
 
         Raises:
             ValueError: Neither a target nor `labels` is given, or inputs are invalid.
@@ -123,24 +121,13 @@ class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
             attention_mask=attention_mask,
             decoder_input_ids=decoder_input_ids,
             decoder_attention_mask=decoder_attention_mask,
-            past_key_values=past_key_values,
             decoder_inputs_embeds=decoder_inputs_embeds,
             labels=labels,
             use_cache=use_cache,
             **kwargs,
         )
-        return LocalSeq2SeqLMOutput(
-            loss=outputs.loss,
-            logits=outputs.logits,
-            past_key_values=outputs.past_key_values,
-            decoder_hidden_states=outputs.decoder_hidden_states,
-            decoder_attentions=outputs.decoder_attentions,
-            cross_attentions=outputs.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-            encoder_attentions=encoder_outputs.attentions,
-            local_attentions=encoder_outputs.get("local_attentions"),
-        )
+        shared = {field.name: outputs.get(field.name) for field in fields(Seq2SeqLMOutput)}
+        return LocalSeq2SeqLMOutput(**shared, local_attentions=encoder_outputs.get("local_attentions"))
 
 
 class SourceEncoder:

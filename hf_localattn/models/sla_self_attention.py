@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 import torch
 from torch import nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_local_attention import LocalAttentionConfig
 from .sla_attention import LocalGate, gated_attention, mix
@@ -83,7 +85,7 @@ def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.
         lowest = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=allowed.device)
         return torch.where(allowed.unsqueeze(1), torch.zeros_like(lowest), lowest)
     batch, length, _ = allowed.shape
-    return AttentionMaskInterface._global_mapping[check_implementation(implementation)](
+    return ALL_MASK_ATTENTION_FUNCTIONS[check_implementation(implementation)](
         batch_size=batch,
         q_length=length,
         kv_length=length,
@@ -134,7 +136,6 @@ class LocalSelfAttention(nn.Module):
         self,
         hidden_states: torch.Tensor,
         attention_mask: Any = None,
-        past_key_values: None = None,
         *,
         record: LocalAttentionRecord | None = None,
         local_mask: Any = None,
@@ -197,7 +198,7 @@ class LocalSelfAttention(nn.Module):
             settings["training"] = self.training
             output, weights, local = gated_attention(query, key, value, gate, mask, local_mask, **settings)
             return (output, None, None) if falls_back else (output, weights, local)
-        run = AttentionInterface._global_mapping[implementation]
+        run = ALL_ATTENTION_FUNCTIONS[implementation]
         output = run(self, query, key, value, mask, **settings, **kwargs)[0]
         if gate is not None:
             local_output = run(self, query, key, value, local_mask, **settings, **kwargs)[0]

@@ -40,7 +40,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
         names = kwargs.pop("model_input_names", self.model_input_names)
         kwargs["model_input_names"] = [name for name in names if name not in self.OWN_INPUTS] + list(own_inputs)
         super().__init__(*args, **kwargs)
-        splitter = self._tokenizer.pre_tokenizer
+        splitter = self.backend_tokenizer.pre_tokenizer
         if "add_prefix_space" in kwargs and hasattr(splitter, "add_prefix_space"):
             # The base class does not apply it, but the tokenizers of byte-level backbones (RoBERTa) do.
             splitter.add_prefix_space = self.add_prefix_space
@@ -115,8 +115,8 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
 
     def _forget_call(self) -> None:
         """Reset what a call sets in the backend, since it would change the tokenizer's hash."""
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self.backend_tokenizer.no_truncation()
+        self.backend_tokenizer.no_padding()
 
 
 def is_batch(text: Any, split: bool) -> bool:

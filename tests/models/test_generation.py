@@ -1,5 +1,7 @@
 """Heads over the vocabulary: generation through local layers, step by step, with beams; and masked words."""
 
+import inspect
+
 import pytest
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
@@ -132,6 +134,17 @@ def test_generates_what_the_backbone_does_from_these_states(model, beams, use_ca
     assert torch.equal(generated[1:, :width], alone[:, :width])
     if model.config.backbone_config.model_type == "bart":  # ProphetNet computes other positions with a cache
         assert torch.equal(generated, generate(model, **options | {"use_cache": not use_cache}))
+
+
+def test_the_cache_has_the_backbones_name():
+    """A caller hands it on from step to step, as `generate` does."""
+    model = tiny_generator("bart")
+    name = "cache" if "cache" in inspect.signature(model.backbone.forward).parameters else "past_key_values"
+    target = token_ids(2, 5, seed=1)
+    whole = model(**SOURCE, decoder_input_ids=target)
+    first = model(**SOURCE, decoder_input_ids=target[:, :3])
+    rest = model(**SOURCE, decoder_input_ids=target[:, 3:], **{name: first[name]})
+    assert_same([torch.cat([first.logits, rest.logits], dim=1)], [whole.logits], 1e-5)
 
 
 FRESH_PROCESS = """
