@@ -87,6 +87,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
+    _supports_attention_backend = True
 
     base_model_class: ClassVar[type[PreTrainedModel]]
     """Headless model of the family. Heads have it as the attribute `base_model_prefix`."""
