@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from hf_localattn.files import atomic_write
-from hf_localattn.models.pipeline_negation import split_words
+from hf_localattn.models.negation_text import split_words
 
 PATTERNS = Path(__file__).with_suffix(".yaml")
 TRAPS = Path(__file__).parent.parent / "benchmarks" / "negation_traps.jsonl"

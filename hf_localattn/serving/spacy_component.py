@@ -11,7 +11,7 @@ from spacy.util import minibatch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from hf_localattn.models.negation_finder import Finding, NegationFinder
-from hf_localattn.models.pipeline_negation import split_sentences
+from hf_localattn.models.negation_text import split_sentences
 
 SCOPES = {"negation": "negation_scope", "speculation": "speculation_scope"}
 """Token extension for each kind of cue."""
