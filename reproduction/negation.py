@@ -23,7 +23,7 @@ from hf_localattn.hub import write_card
 from hf_localattn.hub.model_card import BOUNDARY
 from hf_localattn.serving.export import export_checkpoint
 from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
-from reproduction.written_negation import write_file
+from hf_localattn.models.negation_finder import CUE_KINDS
 
 HELD_OUT = 0.2
 """Papers and reviews with this share of the negations are held out for testing. *SEM 2012 has a development set."""
@@ -177,6 +177,8 @@ def convert(sentence: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _without_auxiliary(row: dict[str, Any]) -> dict[str, Any]:
+    if row["cue_kind"] != CUE_KINDS[0]:
+        return row
     words = [text.lower() for text in row["cue_text"]]
     negators = [int(word in NEGATORS) for word in words]
     if sum(map(bool, words)) < 2 or not any(negators):
