@@ -22,7 +22,6 @@ from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
 
-
 logger = logging.getLogger(__name__)
 
 
@@ -60,9 +59,15 @@ def load_bundled(dtype: Any = "auto", device: str | None = None) -> Any:
         dtype (*optional*): Type of the weights. Another one than float32 is no graph.
         device (*optional*): Device that the user chose. Another one than the CPU is no graph, as is a GPU by default.
     """
-    is_default = dtype in ("auto", "float32", None, torch.float32)
-    model, _ = negation_model(onnx=is_default and uses_onnx(device))
-    return model if is_default else model.to(dtype)
+    if dtype not in ("auto", "float32", None, torch.float32):
+        return negation_model()[0].to(dtype)
+    if not uses_onnx(device):
+        return negation_model()[0]
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()  # by default all cores, whatever OMP_NUM_THREADS is
+    return negation_model(onnx=True, session_options=options)[0]
 
 
 def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTrainedModel) -> type:

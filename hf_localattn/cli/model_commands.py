@@ -102,8 +102,8 @@ def demo(
         str | None,
         Argument(
             metavar="CHECKPOINT",
-            help="Hub id or folder of a model with a head, of any family or of none; by default the package's own model"
-            " of negation.",
+            help="Hub id or folder of a model with a head, of any family or of none; by default the package's own"
+            " model of negation.",
         ),
     ] = None,
     host: Annotated[

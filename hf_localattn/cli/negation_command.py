@@ -23,17 +23,24 @@ STANDARD_INPUT = "-"
 LARGE = 1_000_000
 """Characters of a text that takes minutes."""
 
-_FILE_NAME = re.compile(r"\S*[/\\]\S*|\S+\.(?:txt|text|md|csv|tsv|jsonl?|html?|xml|pdf|docx?|rtf|log|gz|zip)", re.IGNORECASE)
+_FILE_NAME = re.compile(
+    r"\S*[/\\]\S*|\S+\.(?:txt|text|md|csv|tsv|jsonl?|html?|xml|pdf|docx?|rtf|log|gz|zip)", re.IGNORECASE
+)
 
-CUE = {"negation": {"fg": "red", "bold": True}, "speculation": {"fg": "magenta", "bold": True}}
-SCOPE = {"fg": "yellow"}
-MARKS = {"cue": "[]", "scope": "{}"}
+CUE: dict[str, dict[str, Any]] = {
+    "negation": {"fg": "red", "bold": True},
+    "speculation": {"fg": "magenta", "bold": True},
+}
+SCOPE: dict[str, Any] = {"fg": "yellow"}
+MARKS = {"cue": ("[", "]"), "scope": ("{", "}")}
 
 
 def negation(
     inputs: Annotated[
         list[str],
-        Argument(metavar="TEXT|FILE|-", help="Texts in quotes, text files, or - for standard input. A file is a text."),
+        Argument(
+            metavar="TEXT|FILE|-", help="Texts in quotes, text files, or - for standard input. A file is a text."
+        ),
     ],
     as_json: Annotated[
         bool, Option("--json", help="Write a JSON line for each text, with all offsets and scores.")
@@ -85,7 +92,9 @@ def read_text(name: str) -> str:
     elif is_file(name):
         text = decode(Path(name).read_bytes(), name)
     elif _FILE_NAME.fullmatch(name):
-        raise FileNotFoundError(f"There is no file {name!r}: give an existing one, or its words by `{STANDARD_INPUT}`.")
+        raise FileNotFoundError(
+            f"There is no file {name!r}: give an existing one, or its words by `{STANDARD_INPUT}`."
+        )
     else:
         text = name
     if not text.strip():
@@ -129,7 +138,8 @@ def show(text: str, found: Mapping[str, Any], colored: bool) -> str:
     for start, end, name in marked_spans(text, found):
         parts.append(text[place:start])
         if colored:
-            parts.append(typer.style(text[start:end], **(CUE[found["kind"]] if name == "cue" else SCOPE)))
+            style = CUE[found["kind"]] if name == "cue" else SCOPE
+            parts.append(typer.style(text[start:end], **style))
         else:
             opening, closing = MARKS[name]
             parts.append(f"{opening}{text[start:end]}{closing}")

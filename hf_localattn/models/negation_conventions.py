@@ -6,24 +6,27 @@ from collections.abc import Sequence
 
 CONVENTIONS = ("stories", "papers", "reviews", "notes")
 
-AFFIXED = frozenset(
-    """
-    acyanotic afebrile anicteric asymptomatic atraumatic unable unlabored unremarkable unresponsive nonbilious nonbloody
-    nondiabetic nondisplaced nondistended nondrinker nonerythematous nonfocal nonicteric nonpainful nonpalpable
-    nonpitting nonproductive nonpruritic nonradiating nonreactive nonsmoker nontender nontoxic nonverbal
-    """.split()
-)
+_AFFIXED = """
+acyanotic afebrile anicteric asymptomatic atraumatic unable unlabored unremarkable unresponsive nonbilious nonbloody
+nondiabetic nondisplaced nondistended nondrinker nonerythematous nonfocal nonicteric nonpainful nonpalpable nonpitting
+nonproductive nonpruritic nonradiating nonreactive nonsmoker nontender nontoxic nonverbal
+"""
+AFFIXED = frozenset(_AFFIXED.split())
 """Words whose negative affix is a cue in clinical notes, without hyphens."""
 
-NEGATORS = frozenset("not n't n\u2019t cannot never no neither nor hardly scarcely barely rarely seldom longer".split())
-BE = frozenset("be been being is are was were am 's 're \u2019s \u2019re got gets get".split())
-PARTICIPLES = frozenset(
-    """
-    brought built chosen done driven felt forgotten found given held hidden kept known lost made met proven put seen sent
-    shown spoken taken thought told understood written
-    """.split()
-)
-"""Irregular participles."""
+_NEGATORS = "not n't cannot never no neither nor hardly scarcely barely rarely seldom longer"
+NEGATORS = frozenset(_NEGATORS.split())
+"""First words of cues that are no predicate of their own."""
+
+_BE = "be been being is are was were am 's 're got gets get"
+BE = frozenset(_BE.split())
+
+_PARTICIPLES = """
+brought built chosen done driven felt forgotten found given held hidden kept known lost made met proven put seen sent
+shown spoken taken thought told understood written
+"""
+PARTICIPLES = frozenset(_PARTICIPLES.split())
+"""Participles that do not end in "ed"."""
 
 REACH = 4
 """Words after a cue, or after a form of "be", in which a participle shows that the clause is passive."""
@@ -45,8 +48,9 @@ def is_cue(convention: str, cue_type: str, word: str) -> bool:
 def limit_scope(convention: str, words: Sequence[str], cue: Sequence[int], scope: Sequence[bool]) -> list[bool]:
     """Return a scope without the subject: words left of the cue stay only if they are what the cue negates.
 
-    They stay if the clause is passive ("the gene was not found"), if the cue itself is the predicate ("appendicitis was
-    ruled out by CT"), or if no word right of the cue is in scope ("fever: none"). The auxiliary of "does n't" stays.
+    They stay if the clause is passive ("the gene was not found"), if the cue itself is the predicate ("appendicitis
+    was ruled out by CT"), or if no word right of the cue is in scope ("fever: none"). The auxiliary of "does n't"
+    stays.
 
     Args:
         convention: One of `CONVENTIONS`. "stories" keeps all.
@@ -59,13 +63,13 @@ def limit_scope(convention: str, words: Sequence[str], cue: Sequence[int], scope
     has_right = any(inside and any(map(str.isalnum, word)) for word, inside in after)
     if convention == "stories" or not has_right or _is_passive(words, first, last):
         return list(scope)
-    start = first - 1 if words[first].lower() in ("n't", "n\u2019t") else first
+    start = first - 1 if _plain(words[first]) == "n't" else first
     return [inside and index >= start for index, inside in enumerate(scope)]
 
 
 def _is_passive(words: Sequence[str], first: int, last: int) -> bool:
     """Return True if a cue, from its first to its last word, is in a passive clause or is itself a predicate."""
-    near = [word.lower().strip("(),.;:") for word in words[max(0, first - 2) : last + 1 + 2 * REACH]]
+    near = [_plain(word) for word in words[max(0, first - 2) : last + 1 + 2 * REACH]]
     before, after = near[: min(first, 2)], near[min(first, 2) + last + 1 - first :]
     follows_be = not BE.isdisjoint(before)
     if near[len(before)] not in NEGATORS:
@@ -75,6 +79,10 @@ def _is_passive(words: Sequence[str], first: int, last: int) -> bool:
         start = 0 if follows_be else forms[0] + 1
         return any(map(_is_participle, after[start : start + REACH]))
     return any(map(_is_participle, after[:1]))
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("\u2019", "'").strip("(),.;:")
 
 
 def _is_participle(word: str) -> bool:

@@ -39,8 +39,11 @@ NO_WORD = -1
 UNSEEN = ""
 """Label of words without a token: they are cut off, or the tokenizer drops them."""
 
-TOKENS_AT_A_TIME = 1024
-"""Largest number of tokens of a forward pass, with padding."""
+TOKENS_ON_CPU = 256
+"""Largest number of tokens of a forward pass, with padding: more do not fit into the cache of a core."""
+
+TOKENS_ON_GPU = 8192
+"""The same on other devices."""
 
 SENTENCES_AT_A_TIME = 1024
 """Number of sentences that are sorted by length and read together."""
@@ -272,8 +275,11 @@ class NegationFinder:
         for mask, cue in zip(marked, cues, strict=True):
             for word in cue.words:
                 mask[word] = 1
-        labeled = self._label(SCOPE_LABELS, sentences, marked, [cue.type for cue in cues])
-        return [([label == INSIDE for label in words.labels], words.score(range(len(words.labels)))) for words in labeled]
+        scopes = []
+        for words in self._label(SCOPE_LABELS, sentences, marked, [cue.type for cue in cues]):
+            scope = [label == INSIDE for label in words.labels]
+            scopes.append((scope, words.score(range(len(scope)))))
+        return scopes
 
     def _label(
         self,
@@ -287,26 +293,32 @@ class NegationFinder:
         filled = [row for row, words in enumerate(sentences) if words]
         if not filled:
             return labeled
-        truncation = {} if self.limit is None else {"truncation": True, "max_length": self.limit}
-        parts = ([values[row] for row in filled] for values in (sentences, cues, cue_types))
-        encoded, word_numbers = encode_marked(self.tokenizer, *parts, **truncation)
+        truncation: dict[str, Any] = {} if self.limit is None else {"truncation": True, "max_length": self.limit}
+        encoded, word_numbers = encode_marked(
+            self.tokenizer,
+            [sentences[row] for row in filled],
+            [cues[row] for row in filled],
+            [cue_types[row] for row in filled],
+            **truncation,
+        )
         columns = [self.label_ids[name] for name in names]
-        for rows in batches_of_like_lengths([len(numbers) for numbers in word_numbers]):
-            inputs = {name: [values[row] for row in rows] for name, values in encoded.items()}
-            batch = self.tokenizer.pad(inputs, return_tensors="pt", verbose=False).to(self.model.device)
-            output = self.model(**accepted_inputs(self.model, batch), return_dict=True)
-            logits = output.logits.float().cpu()[..., columns]
+        most = TOKENS_ON_CPU if self.model.device.type == "cpu" else TOKENS_ON_GPU
+        for batch in batches_of_like_lengths([len(numbers) for numbers in word_numbers], most):
+            inputs = {name: [values[index] for index in batch] for name, values in encoded.items()}
+            tensors = self.tokenizer.pad(inputs, return_tensors="pt", verbose=False).to(self.model.device)
+            output = self.model(**accepted_inputs(self.model, tensors), return_dict=True)
             tokens, numbers, starts = [], list[int](), [0]
-            for row, row_logits in zip(rows, logits, strict=True):
-                tokens.append(without_pads(row_logits, len(word_numbers[row]), self.tokenizer))
-                numbers += [NO_WORD if word == NO_WORD else starts[-1] + word for word in word_numbers[row]]
-                starts.append(starts[-1] + len(sentences[filled[row]]))
+            for index, logits in zip(batch, output.logits.float().cpu(), strict=True):
+                tokens.append(without_pads(logits, len(word_numbers[index]), self.tokenizer)[:, columns])
+                numbers += [NO_WORD if word == NO_WORD else starts[-1] + word for word in word_numbers[index]]
+                starts.append(starts[-1] + len(sentences[filled[index]]))
             means, seen = word_logits(torch.cat(tokens), numbers, starts[-1])
-            values, best = means.softmax(dim=-1).max(dim=-1)
-            labels = [names[label] if is_seen else UNSEEN for label, is_seen in zip(best.tolist(), seen.tolist())]
-            probabilities = values.tolist()
-            for row, start, stop in zip(rows, starts, starts[1:]):
-                labeled[filled[row]] = WordLabels(labels[start:stop], probabilities[start:stop])
+            probabilities, best = means.softmax(dim=-1).max(dim=-1)
+            labels = [names[label] for label in best.tolist()]
+            for word in (~seen).nonzero().flatten().tolist():
+                labels[word] = UNSEEN
+            for index, start, stop in zip(batch, starts, starts[1:], strict=False):
+                labeled[filled[index]] = WordLabels(labels[start:stop], probabilities[start:stop].tolist())
         return labeled
 
 
@@ -338,11 +350,11 @@ def _span(text: str, start: int, end: int) -> dict[str, Any]:
     return {"text": text[start:end], "start": start, "end": end}
 
 
-def batches_of_like_lengths(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield batches of rows with little padding: at most `TOKENS_AT_A_TIME` tokens with it, or one row."""
+def batches_of_like_lengths(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Yield batches of rows with little padding: at most `most` tokens with it, or one row."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[row] > TOKENS_AT_A_TIME:
+        if batch and (len(batch) + 1) * lengths[row] > most:
             yield batch
             batch = []
         batch.append(row)

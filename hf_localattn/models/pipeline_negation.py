@@ -52,6 +52,7 @@ class NegationPipeline(Pipeline):
 
         Args:
             inputs (str, list or iterator): A text; a list of texts; or an iterator, which is read lazily.
+            **settings: The following settings.
             split_lines (bool, *optional*, defaults to False): If True, a sentence also ends at each line break, as in
                 clinical notes and lists.
             convention (str, *optional*, defaults to "stories"): What counts as a cue and as its scope. "stories"

@@ -147,8 +147,8 @@ def in_scope(token: Token, kind: str) -> bool:
 def cue_of(span: Span, kind: str, *, within: bool = False) -> dict[str, Any] | None:
     """Return the item of `doc._.negations` whose scope has a span; None without any.
 
-    At least half of the span's tokens are in the scope of cues outside the span. If `within` is True, it may also be at
-    least half of its other tokens in the scope of a cue in the span ("no headache"), unless the cue is an affix.
+    At least half of the span's tokens are in the scope of cues outside the span. If `within` is True, it may also be
+    at least half of its other tokens in the scope of a cue in the span ("no headache"), unless the cue is an affix.
     """
     tokens = range(span.start, span.end)
     of_kind = [negation for negation in span.doc._.negations if negation["kind"] == kind]

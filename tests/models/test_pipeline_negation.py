@@ -213,7 +213,10 @@ def test_the_subject_is_outside_by_convention(marked):
 
 def test_a_convention_is_a_setting_of_the_pipeline_and_of_a_call():
     text = "He indeed may go , unhappy ."
-    subject, affix = "speculation single: He {indeed} [may] {go , unhappy .}", "affix: He {indeed} may go , [un]{happy .}"
+    subject, affix = (
+        "speculation single: He {indeed} [may] {go , unhappy .}",
+        "affix: He {indeed} may go , [un]{happy .}",
+    )
     assert found_in(text) == found_in(text, convention="stories") == [subject, affix]
     for convention in ("papers", "notes"):
         limited = [subject.replace("{indeed}", "indeed")]
@@ -300,7 +303,7 @@ def test_batches_change_nothing(padding_side, batch_size):
 
 def test_forward_passes_are_small(monkeypatch):
     """Sentences of many texts run together, with a bound on their tokens and padding."""
-    monkeypatch.setattr(negation_finder, "TOKENS_AT_A_TIME", 16)
+    monkeypatch.setattr(negation_finder, "TOKENS_ON_CPU", 16)
     monkeypatch.setattr(negation_finder, "SENTENCES_AT_A_TIME", 5)
     model = RuleModel.of(TOKENIZER)
     assert [*map(len, finder_of(model)(["Yes", "He came to the house"] * 4))] == [0] * 8
