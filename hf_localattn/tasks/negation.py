@@ -13,6 +13,7 @@ import datasets
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import (
     add_questions,
     check_apart,
@@ -26,7 +27,6 @@ from hf_localattn.data.negation import (
 from hf_localattn.data.negation_corpora import format_starsem
 from hf_localattn.data.rows import Data
 from hf_localattn.data.scopes import ScopeExamples, check_knows_cues, count_unseen, scope_features
-from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
 from hf_localattn.metrics.word_scores import set_scores
@@ -63,6 +63,7 @@ class NegationScope(TokenClassification):
     name = "negation"
     DataArguments = NegationDataArguments
     streams = False
+    own_metrics = ("negation_scope",)
     keep_outputs = Task.keep_outputs  # logits, not labels
     group_column = "sentence_id"  # rows of the same sentence must not be in both training and test data
     score_names: tuple[str, ...] = ("f1", "precision", "recall", "scope_exact_match")
@@ -107,6 +108,9 @@ class NegationScope(TokenClassification):
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         label_ids = {name: number for number, name in enumerate(self.names)}
         return scope_features, {"max_length": self.max_length, "label_ids": label_ids}
+
+    def metric_examples(self) -> tuple[Any, Any]:
+        return [[0, 1]], [[0, 1]]
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
         # Scopes are scored over all rows: that of a cue which the model does not see is predicted to be empty.

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import OPTIONS
 from hf_localattn.data.rows import Data, Source, row_numbers, sorted_labels
-from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.data.words import (
     IGNORED,
     UNSPECIFIED,
@@ -29,7 +29,7 @@ from hf_localattn.data.words import (
     word_features,
 )
 from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
-from hf_localattn.metrics.word_scores import select_metrics
+from hf_localattn.metrics.word_scores import detection_scores, diagnosis_scores, entity_scores, select_metrics
 from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments, documented
 
@@ -37,6 +37,13 @@ logger = logging.getLogger(__name__)
 
 NEGATION = "negation"
 """Value of `task_name` for `hf_localattn.tasks.negation`."""
+
+OWN_METRICS: dict[Any, tuple[str, ...]] = {
+    entity_scores: ("entities",),
+    detection_scores: ("error_detection",),
+    diagnosis_scores: ("error_diagnosis", "entities"),
+}
+"""Metrics that can read labels with such scores."""
 
 OF_NEGATION = (*OPTIONS, "detect_cues")
 """Options that only `--task negation` has."""
@@ -109,6 +116,7 @@ class TokenClassification(Task):
     collator_class = DataCollatorForTokenClassification
     scores_tokens = True
     streams = True
+    own_metrics: tuple[str, ...] = ("entities", "error_detection", "error_diagnosis")  # before the labels are known
     args: TokenClassificationDataArguments
     names: list[str]
 
@@ -136,6 +144,7 @@ class TokenClassification(Task):
         own = Labels(SINGLE_LABEL, tuple(names)) if names else None
         self.names = list(choose_labels(own, model_args, config, trained=self.training_args.do_train).names)
         self.score_words, self.reported = select_metrics(self.names)
+        self.own_metrics = OWN_METRICS.get(self.score_words, ())
         self.metrics = {name: name not in LOWER_IS_BETTER for name in ("loss", *self.reported)}
         logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
         return label_fields(self.names)
@@ -153,6 +162,9 @@ class TokenClassification(Task):
         label_ids = {name: number for number, name in enumerate(self.names)}
         every = self.args.label_all_tokens and split == "train"
         return word_features, {"max_length": self.max_length, "label_ids": label_ids, "label_all_tokens": every}
+
+    def metric_examples(self) -> tuple[Any, Any]:
+        return [self.names], [self.names]
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
         seen = self.seen[split] = features["visible_word_ids"][:]

@@ -9,8 +9,9 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 from hf_localattn import data
 from hf_localattn.data import Source
 from hf_localattn.data.choices import ChoiceColumns
+from hf_localattn.data.labels import SINGLE_LABEL
 from hf_localattn.data.rows import INDEX, row_numbers
-from hf_localattn.data.texts import GLUE_TASKS, SINGLE_LABEL, TextColumns
+from hf_localattn.data.texts import GLUE_TASKS, TextColumns
 from hf_localattn.data.words import TokenColumns, check_labels, load_label_names
 from tests.data.notation import columns, shown, write
 
@@ -86,7 +87,7 @@ GOOD = {
         (texts("b", "a"), "a = b; b = a"),
         (texts(-1, 1), "a = -1; b = 1"),
         (("a.csv", 'text,label\n"a, b",1\nc,0\n'), "a, b = 1; c = 0"),
-        (("a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n'), '"a = 1; b" = 0'),
+        (("a.tsv", 'text\tlabel\n"a\t1\n\nb\t0\n'), '"a = 1; b = 0'),
         (("a.json", json.dumps(texts(True, False))), "a = true; b = false"),
         (("a.json", texts(" two\twords ", "x")), "a = two words; b = x"),
         (texts("1", "2.5"), "a = 1.0; b = 2.5"),
@@ -94,7 +95,7 @@ GOOD = {
         (texts(["b", "a"], []), "a = ['a', 'b']; b = []"),
         (("a.csv", SETS_IN_CELLS), "a = ['x', 'y']; b = []; c = None", OPTIONAL),
         (SENTIMENTS, "a = positive; b = negative; c = positive", {"columns": GLUE_TASKS["sst2"]}),
-        (texts("x", None, -1), "a = x; b = None; c = None", OPTIONAL),
+        (texts("x", None, -1), "a = x; b = None; c = -1", OPTIONAL),
         ([{"label": "x", "sentence2": "b", "sentence1": "a"}], "a + b = x"),
         ([{"text": "a", "title": "b", "label": "x"}], "a = x"),
         ([{"text": "a", "t": "b", "c": "x"}], "b = x", {"columns": TextColumns(("t",), "c")}),
@@ -122,7 +123,7 @@ GOOD = {
         ([ENDINGS], "a: 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | [10]"),
         ([CHOICE, {**CHOICE, "label": 0}], f"{OTHER}; {ONE}"),
         ([{**CHOICE, "label": " b "}], OTHER),
-        ([{**CHOICE, "label": "where? mat"}], ONE),
+        ([{**CHOICE, "label": "mat"}], ONE),
         ([{**CHOICE, "a": "B"}], "where?: mat | [dog]", {"columns": ChoiceColumns(context="none", label="a")}),
         ([{**CHOICE, "stem": "who?"}], "who?: mat | [dog]", {"columns": ChoiceColumns("stem", "none")}),
         ([NAMED], "a: m | [d]"),
@@ -239,7 +240,7 @@ REFUSED = {
         ([{**NAMED, "label": "Z"}], "line 1", "1, 0"),
         ([{**CHOICE, "label": -1}], "line 1", "no label"),
         ([{**CHOICE, "question": None}], "line 1", "--question_column_name"),
-        ([{"sent1": "a", "label": 0}], "line 1", "'choices' nor SWAG's.*sent1, label"),
+        ([{"sent1": "a", "label": 0}], "line 1", "'choices'.*sent1, label.*SWAG's"),
     ],
     "sentences": [
         ([WORDS, {**WORDS, "ner_tags": ["O"]}], r"line 2 \(id 0\)", "2 words.* 1 labels"),
