@@ -9,7 +9,7 @@ PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
     {"models", "resources", "extras", "files", "claims", "parsing"},
     {"errors", "exported", "kernels", "names"},
-    {"installed"},
+    {"installed", "bundled"},
     {"pipelines"},
     {"registry", "pretrained"},
     {"assignments", "data", "metrics"},
