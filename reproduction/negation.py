@@ -292,7 +292,9 @@ def main(words: Sequence[str] | None = None) -> None:
     if options.train_on_reviews and options.sfu is None:
         raise ValueError("--train-on-reviews needs the reviews: give their folder as --sfu.")
     if options.train_on_reviews and options.publish:
-        raise ValueError("--publish writes a model under Apache-2.0; the reviews are under GPL. Leave one of them out.")
+        raise ValueError(
+            "--publish writes a model under Apache-2.0; the reviews are under GPL. Leave one of them out."
+        )
     folder = options.output_dir.absolute()
     backbone = options.backbone
     recipe = Recipe(folder, options.sherlock, options.bioscope, backbone, options.sfu, options.train_on_reviews)

@@ -30,11 +30,12 @@ CARD = Path(__file__).with_name("shipped_model.md")
 """Text of the model card, with places for scores."""
 
 NOTICE = """\
-The weights in this folder are derived from all-MiniLM-L6-v2 (https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2),
-which is under the Apache License 2.0. They were changed: the vocabulary was cut, and the model was trained on
+The weights in this folder are derived from all-MiniLM-L6-v2
+(https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2), which is under the Apache License 2.0. They were
+changed: the vocabulary was cut, and the model was trained on
 
-- the training data of the *SEM 2012 Shared Task (Morante and Blanco 2012): stories by Arthur Conan Doyle, which are in the
-  public domain, with annotations of negation;
+- the training data of the *SEM 2012 Shared Task (Morante and Blanco 2012): stories by Arthur Conan Doyle, which are
+  in the public domain, with annotations of negation;
 - the full papers of the BioScope corpus (Vincze et al. 2008), which is under the Creative Commons Attribution 2.0
   license (https://creativecommons.org/licenses/by/2.0/);
 - sentences written for hf_localattn (`sample:negation/written.yaml`).
@@ -116,7 +117,7 @@ def refer_to_weights(graph: onnx.ModelProto, path: Path) -> None:
     nodes = list(graph.graph.node)
     constants = {constant.name: constant for constant in graph.graph.initializer}
     users = {name: node for node in nodes for name in node.input}
-    external = {name: tensor for name, tensor in _external_tensors(path)}
+    external = dict(_external_tensors(path))
     with safe_open(path, "numpy") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is no mapping)
     replaced: dict[str, str] = {}

@@ -9,7 +9,8 @@ PACKAGE = Path(hf_localattn.__file__).parent
 LAYERS = [
     {"models", "resources", "extras", "files", "claims", "parsing"},
     {"errors", "exported", "kernels", "names"},
-    {"installed", "bundled"},
+    {"installed"},
+    {"bundled"},
     {"pipelines"},
     {"registry", "pretrained"},
     {"assignments", "data", "metrics"},

@@ -79,11 +79,11 @@ def _read_patterns(path: Path) -> tuple[Vocabularies, list[tuple[str, str]]]:
         content = yaml.safe_load(read_text(path))
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: is no YAML: {' '.join(str(error).split())}. Correct the file.") from None
-    tables = [content.get(name) for name in ("words", "patterns")] if isinstance(content, dict) else []
-    if not tables or not all(isinstance(table, dict) for table in tables):
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), dict) for name in ("words", "patterns")):
         raise ValueError(f"{path}: needs `words` and `patterns`, as `sample:negation/written.yaml` has them.")
-    words, patterns = tables
-    for table in tables:
+    words = content["words"]
+    patterns = content["patterns"]
+    for table in (words, patterns):
         for name, texts in table.items():
             _check_texts(texts, f"{path}: {name!r}", words)
     _check_recursion(words, path)

@@ -80,15 +80,19 @@ def test_the_recipe_trains_scores_and_publishes(tmp_path, monkeypatch, capsys):
     published = {}
     monkeypatch.setattr(negation, "WRITTEN", str(patterns))
     monkeypatch.setattr(negation, "TRAINING", {**negation.TRAINING, "max_steps": 1, "save_strategy": "no"})
-    monkeypatch.setattr(negation, "write_shipped_model", lambda *values: published.update(zip("cfs", values, strict=True)))
+    monkeypatch.setattr(
+        negation,
+        "write_shipped_model",
+        lambda checkpoint, folder, scores: published.update(checkpoint=checkpoint, scores=scores),
+    )
     words = ["--sherlock", str(sherlock), "--bioscope", str(SAMPLES / "bioscope.xml"), "--sfu", str(SAMPLES / "sfu")]
     main(["negation", *words, "--backbone", "tiny", "--publish", "-o", str(tmp_path / "out")])
     report = (tmp_path / "out" / "report.md").read_text()
     assert report.strip() in capsys.readouterr().out
     parts = ("sherlock", "bioscope", "speculation", "sfu", "traps")
     assert [line.split(" | ")[:2] for line in report.splitlines()[2:]] == [["| encoder", part] for part in parts]
-    assert published["c"] == tmp_path / "out" / "encoder-1"
-    assert set(published["s"]) == set(parts)
+    assert published["checkpoint"] == tmp_path / "out" / "encoder-1"
+    assert set(published["scores"]) == set(parts)
     config = json.loads((tmp_path / "out" / "encoder" / "config.json").read_text())
     assert config["vocab_size"] < len(AutoTokenizer.from_pretrained(tiny_backbone()))
 
