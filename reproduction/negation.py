@@ -16,8 +16,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
-
 from benchmarks.negation import checkpoint_predictions, evaluate, read_traps
 from hf_localattn.bundled import NEGATION
 from hf_localattn.data import load_negation
@@ -193,7 +191,7 @@ def of_others(documents: set[str], rows: Rows) -> Rows:
     return [row for row in rows if row["document_id"] not in documents]
 
 
-def without_near(rows: Dataset, texts: Iterable[str]) -> Rows:
+def without_near(rows: Iterable[dict[str, Any]], texts: Iterable[str]) -> Rows:
     """Return the rows that share fewer than `WORDS_IN_COMMON` words in a row with each text."""
     tested = set().union(*(word_sequences(text) for text in texts))
     return [row for row in rows if tested.isdisjoint(word_sequences(" ".join(row["tokens"])))]

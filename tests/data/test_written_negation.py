@@ -7,8 +7,7 @@ import pytest
 from datasets import Dataset
 
 from hf_localattn.data import load_negation
-from hf_localattn.data.negation import group_sentences
-from hf_localattn.data.written_negation import annotate, read_marks, tidy
+from hf_localattn.data.written_negation import annotate, read_marks, tidy, write_sentences
 from hf_localattn.names import find_files
 from tests.data.notation import notation
 
@@ -49,19 +48,18 @@ def test_marks_become_cues_and_scopes(marked, expected):
 
 
 def test_the_written_sentences_are_many_different_and_the_same_each_time():
-    rows = load_negation(SAMPLE, "both", all_sentences=True)
-    sentences = group_sentences(rows)
-    texts = [" ".join(sentence[0]["tokens"]) for sentence in sentences]
+    sentences = list(write_sentences(SAMPLE))
+    texts = [" ".join(sentence.tokens) for sentence in sentences]
     assert len(texts) == len(set(texts)) > 6000
-    assert len(set(rows["document_id"])) == 5, "domains"
-    assert 0.2 < sum(not any(sentence[0]["cue"]) for sentence in sentences) / len(sentences) < 0.5
-    assert set(rows["cue_kind"]) == {"negation", "speculation", None}
-    assert load_negation(SAMPLE, "both", all_sentences=True)["tokens"][:] == rows["tokens"][:]
+    assert list(write_sentences(SAMPLE)) == sentences
+    assert len({sentence.document_id for sentence in sentences}) == 5, "domains"
+    assert 0.2 < sum(not sentence.cues for sentence in sentences) / len(texts) < 0.5
+    assert {cue.kind for sentence in sentences for cue in sentence.cues} == {"negation", "speculation"}
     assert not [text for text in texts if re.search(r"[<>{}|\[\]]", text)]
-    for row in (row for row in rows if any(row["cue"])):
-        assert any(row["scope"]), notation(row)
-        both = any(cue and scope for cue, scope in zip(row["cue"], row["scope"], strict=True))
-        assert row["cue_type"] == "affix" or not both, notation(row)
+    for sentence in sentences:
+        for cue in sentence.cues:
+            assert cue.scope, sentence
+            assert cue.affixes or not {*cue.scope} & {*cue.words}, sentence
 
 
 @pytest.mark.parametrize(
