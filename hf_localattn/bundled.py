@@ -1,7 +1,7 @@
 """The English model of negation that comes with the package.
 
-Its weights are 8-bit integers with a scale for each row, in one file. PyTorch reads them as 32-bit floats, and the ONNX
-graph beside the file refers to them. `python -m reproduction negation` makes the folder.
+Its weights are 8-bit integers with a scale for each row, in one file. PyTorch reads them as 32-bit floats, and the
+ONNX graph beside the file refers to them. `python -m reproduction negation` makes the folder.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def negation_model(*, onnx: bool = False, session_options: Any = None) -> tuple[
     """Load the model of negation and its tokenizer, without a network.
 
     Args:
-        onnx (*optional*, defaults to False): If True, ONNX Runtime computes the model, with products of 8-bit integers.
-            Then it is faster and cannot be trained.
+        onnx (*optional*, defaults to False): If True, ONNX Runtime computes the model, with products of 8-bit
+            integers. Then it is faster and cannot be trained.
         session_options (*optional*): `onnxruntime.SessionOptions`, such as the number of threads.
 
     Returns:
-        The model in evaluation mode, on the CPU, and the tokenizer. `save_pretrained` of both writes a checkpoint, from
-        which a training can start.
+        The model in evaluation mode, on the CPU, and the tokenizer. `save_pretrained` of both writes a checkpoint,
+        from which a training can start.
 
     Raises:
         ImportError: `onnx` is True, and onnxruntime is not installed.

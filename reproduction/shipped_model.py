@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,10 +26,29 @@ LINEAR_BITS = 7
 
 EMBEDDING_BITS = 8
 
+CARD = Path(__file__).with_name("shipped_model.md")
+"""Text of the model card, with places for scores."""
 
-def write_shipped_model(checkpoint: Path, folder: Path) -> None:
-    """Write the folder from a checkpoint of OA without local layers."""
+NOTICE = """\
+The weights in this folder are derived from all-MiniLM-L6-v2
+(https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2), which is under the Apache License 2.0. They were
+changed: the vocabulary was cut, and the model was trained on
+
+- the training data of the *SEM 2012 Shared Task (Morante and Blanco 2012): stories by Arthur Conan Doyle, which are
+  in the public domain, with annotations of negation;
+- the full papers of the BioScope corpus (Vincze et al. 2008), which is under the Creative Commons Attribution 2.0
+  license (https://creativecommons.org/licenses/by/2.0/);
+- sentences written for hf_localattn (`sample:negation/written.yaml`).
+
+No text of these corpora is in this folder.
+"""
+
+
+def write_shipped_model(checkpoint: Path, folder: Path, scores: Mapping[str, Any]) -> None:
+    """Write the folder from a checkpoint of OA without local layers, with a card that has its scores."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "NOTICE").write_text(NOTICE, encoding="utf-8")
+    (folder / "README.md").write_text(write_card(scores), encoding="utf-8")
     model = AutoModelForTokenClassification.from_pretrained(checkpoint, dtype=torch.float32)
     tables = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
     bits = {
@@ -38,6 +58,7 @@ def write_shipped_model(checkpoint: Path, folder: Path) -> None:
     }
     weights = split_scales(model.state_dict(), bits)
     save_file(weights, folder / WEIGHTS)
+    (folder / WEIGHTS).chmod(0o644)
     _write_tokenizer(checkpoint, folder)
     model.load_state_dict(join_scales(weights))
     with tempfile.TemporaryDirectory() as scratch:
@@ -54,6 +75,21 @@ def write_shipped_model(checkpoint: Path, folder: Path) -> None:
     refer_to_weights(graph, folder / WEIGHTS)
     (folder / GRAPH).write_bytes(graph.SerializeToString(deterministic=True))
     onnx.checker.check_model(folder / GRAPH)
+
+
+def write_card(scores: Mapping[str, Any]) -> str:
+    """Return the model card with scores by domain, in percent."""
+    names = {"sherlock": "stories", "bioscope": "papers", "speculation": "papers, speculation", "sfu": "reviews"}
+    rows = [
+        f"| {name} | {100 * scores[part]['cue_f1']:.1f} | {100 * scores[part]['f1']:.1f} |"
+        f" {100 * scores[part]['end_to_end_f1']:.1f} |"
+        for part, name in names.items()
+        if part in scores
+    ]
+    accuracy = scores["traps"]["all"]["accuracy"]
+    low, high = accuracy["interval"]
+    text = CARD.read_text(encoding="utf-8")
+    return text.format(rows="\n".join(rows), accuracy=accuracy["value"], low=low, high=high)
 
 
 def _write_tokenizer(checkpoint: Path, folder: Path) -> None:
@@ -81,7 +117,7 @@ def refer_to_weights(graph: onnx.ModelProto, path: Path) -> None:
     nodes = list(graph.graph.node)
     constants = {constant.name: constant for constant in graph.graph.initializer}
     users = {name: node for node in nodes for name in node.input}
-    external = {name: tensor for name, tensor in _external_tensors(path)}
+    external = dict(_external_tensors(path))
     with safe_open(path, "numpy") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file is no mapping)
     replaced: dict[str, str] = {}

@@ -16,15 +16,17 @@ VOCABULARY = 19_500
 """Number of pieces that are kept, of 30,522. With their weights as 8-bit integers the model has 19 MB."""
 
 _ENGLISH = re.compile(r"(?:##)?(?:[a-z]+|\d{1,2}|[ -~])")
-_NEEDED = re.compile(r"\[(?:PAD|UNK|CLS|SEP|MASK)\]|##[a-z]+|(?:##)?(?:\d{1,2}|[ -~\u00a1-\u00ff\u2010-\u2026α-ω])")
+_NEEDED = re.compile(
+    r"\[(?:PAD|UNK|CLS|SEP|MASK)\]|##[a-z]+|(?:##)?(?:\d{1,2}|[ -~\u00a1-\u00ff\u2010-\u2026\u03b1-\u03c9])"
+)
 """Special pieces, and the pieces that split every word and number: continuations, digits, single characters."""
 
 
 def choose_pieces(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str], size: int = VOCABULARY) -> list[str]:
     """Return the pieces to keep, in the order of the vocabulary.
 
-    Kept are the pieces of the texts, those that split any other English word, and then the most frequent English words:
-    the vocabulary of BERT is sorted by frequency.
+    Kept are the pieces of the texts, those that split any other English word, and then the most frequent English
+    words: the vocabulary of BERT is sorted by frequency.
     """
     vocabulary = tokenizer.get_vocab()
     ordered = sorted(vocabulary, key=vocabulary.__getitem__)

@@ -17,7 +17,9 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -27,6 +29,8 @@ from hf_localattn.models.negation_finder import CUE_KINDS
 from hf_localattn.models.negation_text import split_words
 
 NEGATION, SPECULATION = CUE_KINDS
+
+Vocabularies: TypeAlias = Mapping[str, Sequence[str]]
 
 SENTENCES_PER_PATTERN = 12
 """Largest number of sentences made from a pattern. Patterns with few words make fewer, since none is repeated."""
@@ -52,7 +56,7 @@ def write_sentences(path: Path) -> Iterator[Sentence]:
     """Yield the sentences of a file of patterns. They are the same in each call, and different from each other.
 
     Raises:
-        ValueError: The file is no YAML, lacks `words` or `patterns`, or a pattern names an unknown vocabulary.
+        ValueError: The file is no YAML with `words` and `patterns`, or one of its patterns cannot be read.
     """
     words, patterns = _read_patterns(path)
     generator = random.Random(0)
@@ -60,32 +64,59 @@ def write_sentences(path: Path) -> Iterator[Sentence]:
     for domain, pattern in patterns:
         for _ in range(SENTENCES_PER_PATTERN):
             marked = tidy(fill(pattern, words, generator))
-            text, marks = read_marks(marked)
-            if text in seen:
-                continue
-            seen.add(text)
-            yield annotate(text, marks, f"written-{domain}", f"{domain}-{len(seen)}")
+            try:
+                text, marks = read_marks(marked)
+            except ValueError as error:
+                raise ValueError(f"{path}: {pattern!r} {error}") from None
+            if text not in seen:
+                seen.add(text)
+                yield annotate(text, marks, f"written-{domain}", f"{domain}-{len(seen)}")
 
 
-def _read_patterns(path: Path) -> tuple[Mapping[str, Sequence[str]], list[tuple[str, str]]]:
+def _read_patterns(path: Path) -> tuple[Vocabularies, list[tuple[str, str]]]:
     """Return the vocabularies of a file, and its patterns with their domains."""
     try:
         content = yaml.safe_load(read_text(path))
     except yaml.YAMLError as error:
-        raise ValueError(f"{path}: is no YAML: {str(error).replace(chr(10), ' ')}. Correct the file.") from None
-    if not isinstance(content, dict) or not {"words", "patterns"} <= content.keys():
+        raise ValueError(f"{path}: is no YAML: {' '.join(str(error).split())}. Correct the file.") from None
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), dict) for name in ("words", "patterns")):
         raise ValueError(f"{path}: needs `words` and `patterns`, as `sample:negation/written.yaml` has them.")
-    patterns = [(domain, pattern) for domain, texts in content["patterns"].items() for pattern in texts]
-    for domain, pattern in patterns:
-        if not isinstance(pattern, str):
-            raise ValueError(f"{path}: a pattern of {domain!r} is {pattern!r}; put it in quotation marks.")
-        for match in _CHOICE.finditer(pattern):
-            if match["name"] and match["name"].lower() not in content["words"]:
-                raise ValueError(f"{path}: {pattern!r} names <{match['name']}>, which is not among the words: add it.")
-    return content["words"], patterns
+    words = content["words"]
+    patterns = content["patterns"]
+    for table in (words, patterns):
+        for name, texts in table.items():
+            _check_texts(texts, f"{path}: {name!r}", words)
+    _check_recursion(words, path)
+    return words, [(domain, pattern) for domain, texts in patterns.items() for pattern in texts]
 
 
-def fill(pattern: str, words: Mapping[str, Sequence[str]], generator: random.Random) -> str:
+def _check_texts(texts: Any, place: str, words: Vocabularies) -> None:
+    """Raise `ValueError` unless texts is a list of texts that name known vocabularies."""
+    if not isinstance(texts, list) or not texts:
+        raise ValueError(f"{place} is empty or no list: give a list of texts.")
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"{place} has {text!r}, which YAML does not read as a text: put it in quotation marks.")
+        for name in _names(text):
+            if name not in words:
+                raise ValueError(f"{place}: {text!r} names <{name}>, which is not among the words: add it.")
+
+
+def _check_recursion(words: Vocabularies, path: Path) -> None:
+    """Raise `ValueError` if a vocabulary contains itself."""
+    order = TopologicalSorter({name: _names(" ".join(texts)) for name, texts in words.items()})
+    try:
+        order.prepare()
+    except CycleError as error:
+        raise ValueError(f"{path}: the vocabulary <{error.args[1][0]}> contains itself: break the circle.") from None
+
+
+def _names(text: str) -> list[str]:
+    """Return the vocabularies that a text names."""
+    return [match["name"].lower() for match in _CHOICE.finditer(text) if match["name"]]
+
+
+def fill(pattern: str, words: Vocabularies, generator: random.Random) -> str:
     """Replace the vocabularies and alternatives of a pattern by texts that are drawn."""
 
     def draw(match: re.Match[str]) -> str:
@@ -108,22 +139,33 @@ def tidy(text: str) -> str:
 
 
 def read_marks(marked: str) -> tuple[str, dict[tuple[str, str], Marks]]:
-    """Return the text of a sentence with marks, and the marks of each cue by its kind and number."""
+    """Return the text of a sentence with marks, and the marks of each cue by its kind and number.
+
+    Raises:
+        ValueError: A bracket has no partner, or a scope no cue.
+    """
     text = ""
     marks: dict[tuple[str, str], Marks] = {}
     end = 0
-    inside: set[int] = set()  # the open cue or scope, or a set that nobody reads
+    opened: set[int] | None = None
     for match in _MARK.finditer(marked):
         part = marked[end : match.start()]
-        inside |= set(range(len(text), len(text) + len(part)))
-        text += part
         end = match.end()
-        inside = set()
-        bracket = match[0][0]
-        if bracket in "[{":
+        opens = match[0][0] in "[{"
+        if opens == (opened is not None):
+            raise ValueError("has a bracket without its partner, or brackets in brackets: correct it.")
+        if opened is not None:
+            opened |= set(range(len(text), len(text) + len(part)))
+        text += part
+        opened = None
+        if opens:
             kind = SPECULATION if match["speculation"] else NEGATION
-            own = marks.setdefault((kind, match["number"] or "1"), Marks())
-            inside = own.cue if bracket == "[" else own.scope
+            cue = marks.setdefault((kind, match["number"] or "1"), Marks())
+            opened = cue.cue if match[0][0] == "[" else cue.scope
+    if opened is not None:
+        raise ValueError("has a bracket without its partner: correct it.")
+    if not all(cue.cue for cue in marks.values()):
+        raise ValueError("has a scope without a cue: mark the cue with [ ], and give both the same number.")
     return text + marked[end:], marks
 
 
@@ -132,10 +174,10 @@ def annotate(text: str, marks: Mapping[tuple[str, str], Marks], document_id: str
     places = [range(start, end) for start, end in split_words(text)]
     tokens = [text[place.start : place.stop] for place in places]
     cues = []
-    for (kind, _), own in marks.items():
-        letters = {word: "".join(text[i] for i in place if i in own.cue) for word, place in enumerate(places)}
-        words = [word for word, cue_text in letters.items() if cue_text]
+    for (kind, _), marked in marks.items():
+        letters = ["".join(text[index] for index in place if index in marked.cue) for place in places]
+        words = [word for word, cue_text in enumerate(letters) if cue_text]
         affixes = {word: letters[word] for word in words if letters[word] != tokens[word]}
-        scope = [word for word, place in enumerate(places) if not own.scope.isdisjoint(place)]
+        scope = [word for word, place in enumerate(places) if not marked.scope.isdisjoint(place)]
         cues.append(Cue(kind, words, scope, affixes))
     return Sentence(document_id, sentence_id, tokens, cues)

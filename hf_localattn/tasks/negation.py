@@ -172,7 +172,8 @@ class NegationDetection(NegationScope):
     """Prediction of cues and of their scopes, with `--detect_cues`.
 
     Each sentence has a row without markers, which asks for its cues, and a row with markers for each cue. Scopes are
-    scored for the cues of the corpus (`f1`) and for the cues that the model finds (`end_to_end_f1`).
+    scored for the cues of the corpus (`f1`) and for the cues that the model finds (`end_to_end_f1`). Found cues of a
+    kind that the corpus does not have are not scored.
     """
 
     score_names = (
@@ -198,16 +199,19 @@ class NegationDetection(NegationScope):
         true = [[_negation(row) for row in rows] for _, *rows in sentences]
         if not any(true):
             return Scored(found, {})
+        # The corpus does not annotate cues of a kind that it never has, such as speculation in *SEM 2012.
+        annotated = {cue.kind for own in true for cue, _ in own}
+        scored = [[negation for negation in own if negation[0].kind in annotated] for own in found]
         scores: dict[str, float] = {}
         for task, items in {"end_to_end": _words, "cue": _cues}.items():
-            values = set_scores([items(own) for own in found], [items(own) for own in true])
+            values = set_scores([items(own) for own in scored], [items(own) for own in true])
             scores |= {f"{task}_{name}": value for name, value in values.items()}
         if examples.true_scopes is None:
             return Scored(found, {name: value for name, value in scores.items() if name.startswith("cue")})
         rows = zip(examples.rows, examples.scopes(outputs, self.names), strict=True)
         pair = [scope for row, scope in rows if any(row["cue"])], [scope for own in true for _, scope in own]
         of_scopes = load_metric("negation_scope").compute(predictions=pair[0], references=pair[1])
-        return Scored(found, {**scores, **of_scopes, **self.official_scores(examples.rows, found)}, pair=pair)
+        return Scored(found, {**scores, **of_scopes, **self.official_scores(examples.rows, scored)}, pair=pair)
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:
         return [
