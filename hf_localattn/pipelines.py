@@ -16,6 +16,7 @@ from transformers import (
 
 from hf_localattn.bundled import NEGATION, negation_model
 from hf_localattn.exported import OnnxModel, is_exported
+from hf_localattn.extras import import_extra
 from hf_localattn.installed.english import OTHER_LANGUAGE, is_english
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from hf_localattn.models.pipeline_negation import NegationPipeline
@@ -63,8 +64,7 @@ def load_bundled(dtype: Any = "auto", device: str | None = None) -> Any:
         return negation_model()[0].to(dtype)
     if not uses_onnx(device):
         return negation_model()[0]
-    import onnxruntime
-
+    onnxruntime = import_extra("onnxruntime", "onnx", "The graph of the package's own model")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()  # by default all cores, whatever OMP_NUM_THREADS is
     return negation_model(onnx=True, session_options=options)[0]
