@@ -1,7 +1,5 @@
 """Conventions of annotation: what counts as a cue and as its scope in stories, papers, reviews and clinical notes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 CONVENTIONS = ("stories", "papers", "reviews", "notes")

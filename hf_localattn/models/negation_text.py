@@ -1,7 +1,5 @@
 """Sentences and words of a text, with their characters."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable

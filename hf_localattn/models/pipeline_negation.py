@@ -1,7 +1,5 @@
 """The pipeline "negation": cues and their scopes in raw text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
