@@ -16,12 +16,14 @@ FACTORY = "hf_localattn_negation"
 
 @Language.factory(
     FACTORY,
-    assigns=["doc._.negations", "token._.negation_scope", "span._.negated"],
+    assigns=["doc._.negations", "token._.negation_scope", "span._.negated", "span._.negation_cue"],
     default_config={
         "model": None,
         "revision": None,
         "device": "cpu",
+        "convention": "notes",
         "ent_attribute": "negex",
+        "chunk_prefix": True,
     },
 )
 def make_component(
@@ -30,15 +32,23 @@ def make_component(
     model: str | None,
     revision: str | None,
     device: str,
+    convention: str,
     ent_attribute: str,
+    chunk_prefix: bool,
 ) -> "NegationComponent":
-    """Make the component for `nlp.add_pipe("hf_localattn_negation", config={"model": ...})`.
+    """Make the component for `nlp.add_pipe("hf_localattn_negation")`. `NegationComponent` has the settings.
 
     Raises:
-        ValueError: `model` is missing, or is not a checkpoint for negation detection.
+        ValueError: `model` is not a checkpoint for negation detection, or `convention` is unknown.
     """
     from hf_localattn.serving.spacy_component import NegationComponent
 
-    if model is None:
-        raise ValueError(f'Give the checkpoint: nlp.add_pipe("{FACTORY}", config={{"model": "OWNER/NAME"}}).')
-    return NegationComponent(model, name=name, revision=revision, device=device, ent_attribute=ent_attribute)
+    return NegationComponent(
+        model,
+        name=name,
+        revision=revision,
+        device=device,
+        convention=convention,
+        ent_attribute=ent_attribute,
+        chunk_prefix=chunk_prefix,
+    )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from importlib.util import find_spec
 from typing import Any
 
+import torch
 from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
@@ -11,11 +14,60 @@ from transformers import (
     pipelines,
 )
 
+from hf_localattn.bundled import NEGATION, negation_model
 from hf_localattn.exported import OnnxModel, is_exported
+from hf_localattn.extras import import_extra
+from hf_localattn.installed.english import OTHER_LANGUAGE, is_english
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
+
+logger = logging.getLogger(__name__)
+
+
+class InstalledNegationPipeline(NegationPipeline):
+    """The pipeline "negation", with a warning of texts that the package's own model does not read."""
+
+    def preprocess(self, text: Any) -> dict[str, Any]:
+        """Check that the input is a text, once with a warning if it is not English."""
+        is_new = not getattr(self, "_warned", False)
+        if is_new and isinstance(text, str) and is_bundled(self.model) and not is_english(text):
+            logger.warning(OTHER_LANGUAGE)
+            self._warned = True
+        return super().preprocess(text)
+
+
+def is_bundled(model: Any) -> bool:
+    """Return True for the package's own model of negation."""
+    return bool(getattr(model.config, "name_or_path", None) == str(NEGATION))
+
+
+def uses_onnx(device: str | None = None) -> bool:
+    """Return True if the package's own model runs by ONNX Runtime: where it is installed, unless there is a GPU.
+
+    Args:
+        device (*optional*): Device that the user chose.
+    """
+    on_cpu = not torch.accelerator.is_available() if device is None else torch.device(device).type == "cpu"
+    return on_cpu and find_spec("onnxruntime") is not None
+
+
+def load_bundled(dtype: Any = "auto", device: str | None = None) -> Any:
+    """Return the package's own model of negation, as a graph of ONNX Runtime if that is installed.
+
+    Args:
+        dtype (*optional*): Type of the weights. Another one than float32 is no graph.
+        device (*optional*): Device that the user chose. Another one than the CPU is no graph, as is a GPU by default.
+    """
+    if dtype not in ("auto", "float32", None, torch.float32):
+        return negation_model()[0].to(dtype)
+    if not uses_onnx(device):
+        return negation_model()[0]
+    onnxruntime = import_extra("onnxruntime", "onnx", "The graph of the package's own model")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()  # by default all cores, whatever OMP_NUM_THREADS is
+    return negation_model(onnx=True, session_options=options)[0]
 
 
 def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTrainedModel) -> type:
@@ -29,6 +81,8 @@ def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTraine
             Raises:
                 LookupError: The checkpoint has no head for the task. A new head would answer at random.
             """
+            if str(name) == str(NEGATION):
+                return load_bundled(kwargs.get("dtype", "auto"))
             if is_exported(name):
                 exported = OnnxModel.from_pretrained(name)
                 if auto_class._model_mapping[type(exported.config)].__name__ != type(exported).__name__:
@@ -54,6 +108,11 @@ def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTraine
     return Trained
 
 
+def names_no_bundled_model(record: logging.LogRecord) -> bool:
+    """Return False for transformers' warning that a default model may change: the package's own one does not."""
+    return str(NEGATION) not in record.getMessage()
+
+
 def register_pipelines() -> None:
     """Register the pipelines for negation and, if transformers does not have one, question answering; and SLA's.
 
@@ -62,10 +121,12 @@ def register_pipelines() -> None:
     # With `register_pipeline`, stock checkpoints saved by a pipeline would refer to code files that they lack.
     known = pipelines.PIPELINE_REGISTRY.supported_tasks
     known["negation"] = {
-        "impl": NegationPipeline,
+        "impl": InstalledNegationPipeline,
         "pt": (trained(AutoModelForTokenClassification, "negation"),),
+        "default": {"model": (str(NEGATION), None)},
         "type": "text",
     }
+    logging.getLogger("transformers.pipelines").addFilter(names_no_bundled_model)
     for pipeline_class, auto_class, task in (
         (ParsingTextClassificationPipeline, AutoModelForSequenceClassification, "text-classification"),
         (ParsingTokenClassificationPipeline, AutoModelForTokenClassification, "token-classification"),

@@ -1,4 +1,4 @@
-"""Train `pipeline("negation")` on stories, papers, reviews and written sentences, and score it on each domain.
+"""Train the model of negation that the package ships, and score it on each domain.
 
 Repeat the command to resume it. docs/negation.md has the results, and the conventions of the annotation.
 """
@@ -7,73 +7,66 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.negation import checkpoint_predictions, evaluate, read_traps
+from hf_localattn.bundled import NEGATION
 from hf_localattn.data import load_negation
 from hf_localattn.data.negation import group_sentences
-from hf_localattn.files import atomic_directory, atomic_write
-from hf_localattn.hub import write_card
-from hf_localattn.hub.model_card import BOUNDARY
-from hf_localattn.serving.export import export_checkpoint
+from hf_localattn.files import atomic_write
+from hf_localattn.models.negation_finder import CUE_KINDS
+from hf_localattn.names import find_files, resolve_backbone
 from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
-from reproduction.written_negation import write_file
+from reproduction.shipped_model import write_shipped_model
+from reproduction.small_encoder import cut_vocabulary
 
 HELD_OUT = 0.2
 """Papers and reviews with this share of the negations are held out for testing. *SEM 2012 has a development set."""
 
+SHIPPED = "encoder"
+"""The model that the package ships. It needs least time, and is as good as the others."""
+
 MODELS: dict[str, dict[str, Any]] = {
+    SHIPPED: {"family": "oa-xlnet", "local_config": ["local_attention=none"]},
     "oa-emb": {"family": "oa-xlnet"},
     "cool-conv": {"family": "cool", "local_config": ["local_attention=conv"]},
-    "encoder": {"family": "oa-xlnet", "local_config": ["local_attention=none"]},
 }
 
 TRAINING = {
     "task_name": "negation",
     "detect_cues": True,
-    "learning_rate": 1e-4,
+    "cues": "both",
+    "learning_rate": 2e-4,
     "local_learning_rate": 5e-4,
     "warmup_steps": 0.1,
-    "num_train_epochs": 5,
-    "per_device_train_batch_size": 16,
+    "num_train_epochs": 4,
+    "per_device_train_batch_size": 32,
     "train_sampling_strategy": "group_by_length",
+    "bf16": True,
+    "use_cpu": True,
     "save_strategy": "epoch",
     "save_total_limit": 1,
 }
 
+WRITTEN = "sample:negation/written.yaml"
+
+WORDS_IN_COMMON = 4
+"""Written sentences that share so many words in a row with a sentence that tests models are left out."""
+
 NEGATORS = ("not", "n't", "n\u2019t")
 """Words that are the whole cue, also where a corpus marks the auxiliary before them."""
 
-PARTS = ("sherlock", "bioscope", "sfu", "written")
+PARTS = ("sherlock", "bioscope", "written", "sfu")
 SCORES = ("cue_f1", "f1", "end_to_end_f1", "starsem_scope_tokens_f1")
 
-NOTES = """
-## Scores by domain
-
-| | cues, F1 | words in scope, F1 | with found cues, F1 |
-|---|---|---|---|
-{rows}
-
-On 200 sentences that mislead rules, half of them clinical, {accuracy:.1%} are right (95 % interval {low:.1%} to
-{high:.1%}).
-
-## What it is not for
-
-Decisions about a patient without a reader, texts in other languages than English, and speculation ("may",
-"possible"), which it does not mark. Scopes follow the style of the text: the subject is inside in stories and talk,
-and outside elsewhere.
-
-## Data
-
-*SEM 2012 (stories by Arthur Conan Doyle), BioScope full papers (CC BY 2.0), SFU reviews (GPL v3), and sentences
-written for hf_localattn (its license). The card's license has to respect them all.
-"""
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -81,72 +74,133 @@ class Recipe:
     """The data, the models and the folder of one call.
 
     Args:
-        folder: folder of the results.
-        sherlock: folder with the columns of *SEM 2012, training and dev.
-        bioscope: file with the full papers of BioScope.
-        sfu: folder of the SFU reviews.
-        backbone: Hub id or folder of the encoder.
+        folder: Folder of the results.
+        sherlock: Folder with the columns of *SEM 2012, training and dev.
+        bioscope: File with the full papers of BioScope.
+        backbone: Hub id or folder of a BERT encoder.
+        sfu: Folder of the SFU reviews. Without it no reviews are scored.
+        trains_on_reviews: Train on the other SFU reviews, too.
     """
 
     folder: Path
     sherlock: Path
     bioscope: Path
-    sfu: Path
     backbone: str
+    sfu: Path | None = None
+    trains_on_reviews: bool = False
 
     @cached_property
     def data(self) -> dict[str, Path]:
         """Training files by corpus, and test files by the corpus with "-test". They are written at the first use."""
-        stories = {part: sorted(self.sherlock.glob(f"*{part}*.txt")) for part in ("train", "dev")}
-        if any(len(found) != 1 for found in stories.values()):
-            raise ValueError(f"{self.sherlock}: needs one *train*.txt and one *dev*.txt in the columns of *SEM 2012.")
-        (train,), (dev,) = stories.values()
-        files = {"sherlock": train, "sherlock-test": dev, "written": self.folder / "written.jsonl"}
-        write_file(files["written"])
-        for name, path in (("bioscope", self.bioscope), ("sfu", self.sfu)):
-            rows = load_negation(path, unmatched_scopes="skip", all_sentences=True)
-            converted = [row for sentence in group_sentences(rows) for row in convert(sentence)]
-            held = held_out(converted)
-            for part, is_held in ((name, False), (f"{name}-test", True)):
-                files[part] = self.folder / f"{part}.jsonl"
-                chosen = [row for row in converted if (row["document_id"] in held) == is_held]
-                atomic_write(files[part], "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in chosen))
+        files = {"sherlock": self._stories("train"), "sherlock-test": self._stories("dev")}
+        written = load_negation(find_files(WRITTEN), "both", all_sentences=True)
+        files["written"] = self._write("written", without_near(written, [trap.text for trap in read_traps()]))
+        papers = read_corpus(self.bioscope, "negation")
+        held = held_out(papers)
+        files["bioscope"] = self._write("bioscope", of_others(held, read_corpus(self.bioscope, "both")))
+        files["bioscope-test"] = self._write("bioscope-test", of_documents(held, papers))
+        speculation = of_documents(held, read_corpus(self.bioscope, "speculation"))
+        files["speculation-test"] = self._write("speculation-test", speculation)
+        if self.sfu is not None:
+            reviews = read_corpus(self.sfu, "negation")
+            held = held_out(reviews)
+            files["sfu-test"] = self._write("sfu-test", of_documents(held, reviews))
+            if self.trains_on_reviews:
+                files["sfu"] = self._write("sfu", of_others(held, reviews))
         return files
+
+    def _stories(self, part: str) -> Path:
+        files = sorted(self.sherlock.glob(f"*{part}*.txt"))
+        if len(files) != 1:
+            raise ValueError(f"{self.sherlock}: needs one *{part}*.txt in the columns of *SEM 2012.")
+        return files[0]
+
+    def _write(self, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
+        path = self.folder / f"{name}.jsonl"
+        atomic_write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        return path
+
+    @cached_property
+    def encoder(self) -> Path:
+        """Folder of the encoder, whose vocabulary has the pieces of all training texts."""
+        folder = self.folder / "encoder"
+        if not folder.exists():
+            corpora = [load_negation(self.data[part], all_sentences=True) for part in PARTS if part in self.data]
+            texts = [" ".join(tokens) for rows in corpora for tokens in rows["tokens"]]
+            cut_vocabulary(resolve_backbone(self.backbone), texts, folder)
+        return folder
 
     def run(self, model: str, seed: int, without: str | None = None) -> ScriptRun:
         """Return the training of a model, followed by its tests."""
-        name = f"{model}{f'-without-{without}' if without else ''}-{seed}"
-        files = ",".join(str(self.data[part]) for part in PARTS if part != without)
-        own = {**MODELS[model], "backbone": self.backbone, "seed": seed, "train_file": files, "do_train": True}
-        tests = [
-            ScriptRun(
-                "ner",
-                {
-                    **{"task_name": "negation", "detect_cues": True, "do_eval": True},
-                    **{"model_name_or_path": str(self.folder / name), "validation_file": str(path)},
-                    "output_dir": str(self.folder / f"{name}-on-{part}"),
-                },
-                self.folder / f"{name}-on-{part}",
-            )
-            for part, path in self.data.items()
-            if part.endswith("-test")
-        ]
+        name = f"{model}-{seed}" if without is None else f"{model}-without-{without}-{seed}"
         folder = self.folder / name
-        return ScriptRun("ner", {**TRAINING, **own, "output_dir": str(folder)}, folder, tuple(tests))
+        parts = [part for part in PARTS if part in self.data and part != without]
+        options = {
+            **TRAINING,
+            **MODELS[model],
+            "backbone": str(self.encoder),
+            "seed": seed,
+            "train_file": ",".join(str(self.data[part]) for part in parts),
+            "do_train": True,
+            "output_dir": str(folder),
+        }
+        tests = tuple(self._test(folder, part) for part in self.data if part.endswith("-test"))
+        return ScriptRun("ner", options, folder, tests)
+
+    def _test(self, checkpoint: Path, part: str) -> ScriptRun:
+        folder = checkpoint.with_name(f"{checkpoint.name}-on-{part}")
+        options = {
+            "task_name": "negation",
+            "detect_cues": True,
+            "cues": "both",
+            "do_eval": True,
+            "model_name_or_path": str(checkpoint),
+            "validation_file": str(self.data[part]),
+            "output_dir": str(folder),
+        }
+        return ScriptRun("ner", options, folder)
 
     def scores(self, run: ScriptRun) -> dict[str, Any]:
         """Return the scores of a trained model on each test set, and on the sentences that mislead rules."""
         path = run.folder.with_name(f"{run.folder.name}.scores.json")
         if not path.is_file():
-            found: dict[str, Any] = {}
+            scores: dict[str, Any] = {}
             for test in run.then:
                 metrics = finished(test.folder) or {}
-                own = {name: metrics[f"eval_{name}"] for name in SCORES if f"eval_{name}" in metrics}
-                found[test.folder.name.rpartition("-on-")[2].removesuffix("-test")] = own
-            found["traps"] = evaluate(partial(checkpoint_predictions, str(run.folder)), read_traps())
-            atomic_write(path, json.dumps(found, indent=2) + "\n")
-        scores: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+                part = test.folder.name.rpartition("-on-")[2].removesuffix("-test")
+                scores[part] = {name: metrics[f"eval_{name}"] for name in SCORES if f"eval_{name}" in metrics}
+            scores["traps"] = evaluate(partial(checkpoint_predictions, str(run.folder)), read_traps())
+            atomic_write(path, json.dumps(scores, indent=2) + "\n")
+        scores = json.loads(path.read_text(encoding="utf-8"))
         return scores
+
+
+def read_corpus(path: Path, cues: str) -> Rows:
+    """Return the rows of a corpus with its cues in the convention of *SEM 2012."""
+    rows = load_negation(path, cues, unmatched_scopes="skip", all_sentences=True)
+    return [row for sentence in group_sentences(rows) for row in convert(sentence)]
+
+
+def of_documents(documents: set[str], rows: Rows) -> Rows:
+    """Return the rows of some documents."""
+    return [row for row in rows if row["document_id"] in documents]
+
+
+def of_others(documents: set[str], rows: Rows) -> Rows:
+    """Return the rows of all other documents."""
+    return [row for row in rows if row["document_id"] not in documents]
+
+
+def without_near(rows: Iterable[dict[str, Any]], texts: Iterable[str]) -> Rows:
+    """Return the rows that share fewer than `WORDS_IN_COMMON` words in a row with each text."""
+    tested = set().union(*(word_sequences(text) for text in texts))
+    return [row for row in rows if tested.isdisjoint(word_sequences(" ".join(row["tokens"])))]
+
+
+def word_sequences(text: str) -> set[tuple[str, ...]]:
+    """Return all sequences of `WORDS_IN_COMMON` words of a text, in lower case and without punctuation."""
+    words = re.findall(r"\w+", text.lower())
+    return {tuple(words[start : start + WORDS_IN_COMMON]) for start in range(len(words) - WORDS_IN_COMMON + 1)}
 
 
 def held_out(rows: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -177,6 +231,8 @@ def convert(sentence: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _without_auxiliary(row: dict[str, Any]) -> dict[str, Any]:
+    if row["cue_kind"] != CUE_KINDS[0]:
+        return row
     words = [text.lower() for text in row["cue_text"]]
     negators = [int(word in NEGATORS) for word in words]
     if sum(map(bool, words)) < 2 or not any(negators):
@@ -215,53 +271,44 @@ def table(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     return "\n".join(lines)
 
 
-def publish(run: ScriptRun, scores: Mapping[str, Any]) -> None:
-    """Write the card of a trained model, and its graph beside it."""
-    rows = (
-        f"| {part} | {100 * own['cue_f1']:.1f} | {100 * own['f1']:.1f} | {100 * own['end_to_end_f1']:.1f} |"
-        for part, own in scores.items()
-        if part != "traps"
-    )
-    accuracy = scores["traps"]["all"]["accuracy"]
-    low, high = accuracy["interval"]
-    notes = NOTES.format(rows="\n".join(rows), accuracy=accuracy["value"], low=low, high=high)
-    card = write_card(run.folder, language="en", license="other")
-    text = card.read_text(encoding="utf-8").partition(BOUNDARY)[0]
-    atomic_write(card, f"{text}{BOUNDARY}\n{notes}")
-    graph = run.folder.with_name(f"{run.folder.name}-onnx")
-    if not graph.exists():
-        with atomic_directory(graph) as folder:
-            export_checkpoint(run.folder, folder, quantize="int8-weights")
-
-
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser("python -m reproduction negation", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
     add("--sherlock", type=Path, required=True, help="folder of *SEM 2012, with training and dev files")
     add("--bioscope", type=Path, required=True, help="file full_papers.xml of BioScope")
-    add("--sfu", type=Path, required=True, help="folder of the SFU reviews")
-    add("--backbone", default="sentence-transformers/all-MiniLM-L6-v2", help="Hub id or folder of the encoder")
-    add("--models", nargs="+", choices=MODELS, default=list(MODELS), help="models to compare")
-    add("--seeds", nargs="+", type=int, default=[1, 2, 3], metavar="SEED")
+    add("--sfu", type=Path, help="folder of the SFU reviews, to test on")
+    add("--train-on-reviews", action="store_true", help="train on a part of the SFU reviews (GPL), too")
+    add("--backbone", default="sentence-transformers/all-MiniLM-L6-v2", help="Hub id or folder of a BERT encoder")
+    add("--models", nargs="+", choices=MODELS, default=[SHIPPED], help="models to compare")
+    add("--seeds", nargs="+", type=int, default=[1], metavar="SEED")
     add("--without", nargs="*", choices=PARTS, default=[], help="ablations: train the first model without these")
     add("--workers", type=int, default=1, metavar="N", help="runs at a time")
-    add("--publish", choices=MODELS, help="write card and graph of this model with the first seed")
+    add("--publish", action="store_true", help=f"write {SHIPPED!r} with the first seed as the model of the package")
     add("-o", "--output-dir", type=Path, default=Path("negation"), metavar="FOLDER", help="default: negation")
-    own = parser.parse_args(words)
-    recipe = Recipe(own.output_dir.absolute(), own.sherlock, own.bioscope, own.sfu, own.backbone)
-    runs = {model: [recipe.run(model, seed) for seed in own.seeds] for model in own.models}
-    runs |= {
-        f"{own.models[0]} without {part}": [recipe.run(own.models[0], own.seeds[0], part)] for part in own.without
-    }
-    for run, result in run_all([one for some in runs.values() for one in some], own.workers):
+    options = parser.parse_args(words)
+    if options.train_on_reviews and options.sfu is None:
+        raise ValueError("--train-on-reviews needs the reviews: give their folder as --sfu.")
+    if options.train_on_reviews and options.publish:
+        raise ValueError(
+            "--publish writes a model under Apache-2.0; the reviews are under GPL. Leave one of them out."
+        )
+    folder = options.output_dir.absolute()
+    backbone = options.backbone
+    recipe = Recipe(folder, options.sherlock, options.bioscope, backbone, options.sfu, options.train_on_reviews)
+    models = list(options.models)
+    if options.publish and SHIPPED not in models:
+        models.append(SHIPPED)
+    runs = {model: [recipe.run(model, seed) for seed in options.seeds] for model in models}
+    for part in options.without:
+        runs[f"{models[0]} without {part}"] = [recipe.run(models[0], options.seeds[0], part)]
+    for run, result in run_all([run for group in runs.values() for run in group], options.workers):
         if isinstance(result, RunFailed):
             raise RunFailed(f"{run.folder.name}: {result}")
-    scores = {name: [recipe.scores(one) for one in some] for name, some in runs.items()}
+    scores = {name: [recipe.scores(run) for run in group] for name, group in runs.items()}
     report = table(scores)
-    atomic_write(recipe.folder / "report.md", report + "\n")
+    atomic_write(folder / "report.md", report + "\n")
     print(report)
-    if own.publish:
-        run = recipe.run(own.publish, own.seeds[0])
-        publish(run, recipe.scores(run))
-        print(f"{run.folder}: card and graph are written. RELEASING.md says how to upload them.")
+    if options.publish:
+        write_shipped_model(runs[SHIPPED][0].folder, NEGATION, scores[SHIPPED][0])
+        print(f"{NEGATION}: weights, graph, tokenizer and card are written.")

@@ -10,6 +10,7 @@ LAYERS = [
     {"models", "resources", "extras", "files", "claims", "parsing"},
     {"errors", "exported", "kernels", "names"},
     {"installed"},
+    {"bundled"},
     {"pipelines"},
     {"registry"},
     {"assignments", "data", "metrics"},

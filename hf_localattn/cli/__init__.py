@@ -10,6 +10,7 @@ import typer
 
 from hf_localattn import __version__
 from hf_localattn.cli import checkpoint_commands, model_commands
+from hf_localattn.cli.negation_command import negation
 from hf_localattn.cli.train_command import train
 from hf_localattn.errors import exit_on_user_error
 
@@ -54,6 +55,7 @@ app.command(
 )(model_commands.export)
 app.command("inspect", short_help="Show the attention of a checkpoint on texts.")(model_commands.inspect)
 app.command("compare", short_help="Test the difference between two results.")(model_commands.compare)
+app.command("negation", short_help="Find cues of negation in texts, and their scopes.")(negation)
 app.command("demo", short_help="Open a page that asks a checkpoint.")(model_commands.demo)
 
 

@@ -108,8 +108,13 @@ def inspect(
 
 def demo(
     checkpoint: Annotated[
-        str, Argument(metavar="CHECKPOINT", help="Hub id or folder of a model with a head, of any family or of none.")
-    ],
+        str | None,
+        Argument(
+            metavar="CHECKPOINT",
+            help="Hub id or folder of a model with a head, of any family or of none; by default the package's own"
+            " model of negation.",
+        ),
+    ] = None,
     host: Annotated[
         str, Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 for all of this machine's.")
     ] = "127.0.0.1",
@@ -128,7 +133,8 @@ def demo(
     attention of the model, too. It needs gradio (`pip install 'hf_localattn[demo]'`).
     """
     require("demo", "`hf-localattn demo`")
-    resolve_backbone(checkpoint)
+    if checkpoint is not None:
+        resolve_backbone(checkpoint)
     from hf_localattn.serving.demo import run
 
     run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=config or ())

@@ -26,8 +26,9 @@ from hf_localattn.data.rows import (
     row_numbers,
     shorten,
 )
+from hf_localattn.data.written_negation import is_pattern_file, write_sentences
 from hf_localattn.models.negation_finder import CUE_KINDS, CUE_TYPES, OUTSIDE
-from hf_localattn.models.pipeline_negation import affix_offsets
+from hf_localattn.models.negation_text import affix_offsets
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +78,9 @@ def load_negation(
     each word. Other columns are filled in if missing; rows with an affix need `cue_type` "affix". Ids are made unique.
 
     Args:
-        data: the SFU corpus (a folder, or one of its files), an XML file of BioScope, a file of *SEM 2012, or rows: a
-            .json or .jsonl file or a data set. Also a list of files and folders, each read as its corpus.
+        data: the SFU corpus (a folder, or one of its files), an XML file of BioScope, a file of *SEM 2012, a .yaml
+            file of patterns that write sentences, or rows: a .json or .jsonl file or a data set. Also a list of files
+            and folders, each read as its corpus.
         cues: "negation", "speculation" or "both". All rows of .json files and data sets are returned.
         cue_in_scope: "never": set `scope` to 0 for cue words except affixes; "corpus": keep the annotated scope.
         unmatched_scopes: "error": raise an error for a scope without a cue; "skip": leave it out with a warning.
@@ -194,7 +196,7 @@ def _corpus_rows(path: Path, cues: str, cue_in_scope: str, unmatched_scopes: str
     strays: list[str] = []
     counts = Counter[str]()
     has_annotations = False
-    for sentence in read_sentences(path):
+    for sentence in write_sentences(path) if is_pattern_file(path) else read_sentences(path):
         strays += sentence.strays
         if strays and unmatched_scopes == "error":
             raise ValueError(

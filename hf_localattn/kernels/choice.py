@@ -54,7 +54,7 @@ def runs_kernel(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...]
     # Exports, traces and transforms of `torch.func` know only PyTorch's own operations.
     if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
         return False
-    if not torch.compiler.is_compiling() and torch.jit.is_tracing():
+    if not torch.compiler.is_compiling() and torch.jit.is_tracing():  # type: ignore[attr-defined]  # not in the `__all__` of torch.jit
         return False
     return _choose(name, device, dtypes, unsuitable)
 

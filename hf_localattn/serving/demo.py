@@ -9,6 +9,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.bundled import NEGATION, negation_model
 from hf_localattn.hub import TrainingRecord
 from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
 from hf_localattn.inspection.command import labels, load
@@ -25,7 +26,7 @@ INFLUENCE = "influence of tokens"
 
 
 def run(
-    checkpoint: str,
+    checkpoint: str | None,
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
@@ -33,7 +34,9 @@ def run(
     trust_remote_code: bool = False,
     settings: Sequence[str] = (),
 ) -> None:
-    """Serve the page of a checkpoint until the process is interrupted. The help of the command has the arguments.
+    """Serve the page of a checkpoint, or of the package's own model of negation, until the process is interrupted.
+
+    The help of the command has the arguments.
 
     Raises:
         ValueError: The checkpoint is invalid, or has no head with a widget.
@@ -43,7 +46,14 @@ def run(
         socket.create_server((host, port or 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except OSError as error:
         raise OSError(f"Cannot listen on {host}:{port or '*'}: {error.strerror}. Set --port and --host.") from error
-    model, tokenizer = load(checkpoint, settings=settings, trust_remote_code=trust_remote_code)
+    if checkpoint is None:
+        if settings:
+            raise ValueError(f"--config {settings[0]!r} is for the tokenizer of a checkpoint: give its folder, too.")
+        checkpoint = str(NEGATION)
+        model, tokenizer = negation_model()
+        model.set_attn_implementation("eager")
+    else:
+        model, tokenizer = load(checkpoint, settings=settings, trust_remote_code=trust_remote_code)
     task = page_task(checkpoint, model.config)
     tokenizer("A text.")  # a missing parser is an error now, not on the page
     title = f"{labels([checkpoint])[0]}: {task.replace('-', ' ')}"

@@ -1,8 +1,9 @@
-"""spaCy component that finds negated entities with a checkpoint for negation detection (see hf_localattn_spacy.py)."""
+"""spaCy component that finds negated entities (see hf_localattn_spacy.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -10,36 +11,54 @@ from spacy.tokens import Doc, Span, Token
 from spacy.util import minibatch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
+from hf_localattn.bundled import NEGATION
+from hf_localattn.installed.english import OTHER_LANGUAGE, is_english
+from hf_localattn.models.negation_conventions import check_convention
 from hf_localattn.models.negation_finder import Finding, NegationFinder
-from hf_localattn.models.pipeline_negation import split_sentences
+from hf_localattn.models.negation_text import split_sentences
+from hf_localattn.pipelines import load_bundled
 
-SCOPES = {"negation": "negation_scope", "speculation": "speculation_scope"}
-"""Token extension for each kind of cue."""
+logger = logging.getLogger(__name__)
 
 
 class NegationComponent:
     """Component that sets the extensions listed in docs/negation.md, in sentences of the document or split by rules.
 
     Args:
-        model: Hub id or folder of a checkpoint trained with `run_ner.py --task negation --detect_cues`.
-        name: name of the component in its pipeline.
-        revision: branch, tag or commit on the Hub.
-        device: device of the model, such as "cpu" or "cuda:0".
-        ent_attribute: extension of entities, such as "is_negated" for programs written for medspaCy.
+        model (*optional*): Hub id or folder of a checkpoint trained with `run_ner.py --task negation --detect_cues`.
+            Defaults to the package's own model.
+        name: Name of the component in its pipeline.
+        revision: Branch, tag or commit on the Hub.
+        device: Device of the model, such as "cpu" or "cuda:0".
+        convention: What counts as a cue and as its scope, one of `CONVENTIONS`.
+        ent_attribute: Extension of entities, such as "is_negated" for programs written for medspaCy.
+        chunk_prefix: If True, an entity that holds its cue ("no headache") is negated, too.
+
+    Raises:
+        ValueError: The checkpoint is not for negation detection, or the convention is unknown.
     """
 
     def __init__(
         self,
-        model: str,
+        model: str | None = None,
         *,
         name: str = "hf_localattn_negation",
         revision: str | None = None,
         device: str = "cpu",
+        convention: str = "notes",
         ent_attribute: str = "negex",
+        chunk_prefix: bool = True,
     ):
-        self.name, self.ent_attribute = name, ent_attribute
-        loaded = AutoModelForTokenClassification.from_pretrained(model, revision=revision).to(device).eval()
-        self.finder = NegationFinder(loaded, AutoTokenizer.from_pretrained(model, revision=revision))
+        check_convention(convention)
+        self.name, self.convention = name, convention
+        self.ent_attribute, self.chunk_prefix = ent_attribute, chunk_prefix
+        if model is None:
+            loaded = load_bundled(device=device)
+        else:
+            loaded = AutoModelForTokenClassification.from_pretrained(model, revision=revision)
+        tokenizer = AutoTokenizer.from_pretrained(model or NEGATION, revision=revision)
+        self.finder = NegationFinder(loaded.to(device).eval(), tokenizer)
+        self.is_english_only = model is None
         set_extensions(ent_attribute)
 
     def __call__(self, doc: Doc) -> Doc:
@@ -49,34 +68,46 @@ class NegationComponent:
     def pipe(self, stream: Iterable[Doc], batch_size: int = 128) -> Iterator[Doc]:
         """Annotate documents; the sentences of `batch_size` documents are batched together."""
         for docs in minibatch(stream, batch_size):
-            parts = [self._parts(doc) for doc in docs]
+            sentences = [(index, part) for index, doc in enumerate(docs) for part in self._parts(doc)]
             with torch.inference_mode():
-                findings = iter(self.finder.find([[token.text for token in part] for own in parts for part in own]))
-            for doc, own in zip(docs, parts, strict=True):
-                self._annotate(doc, [describe(one, part.start) for part in own for one in next(findings)])
+                words = [[token.text for token in part] for _, part in sentences]
+                findings = self.finder.find(words, convention=self.convention)
+            negations: list[list[dict[str, Any]]] = [[] for _ in docs]
+            for (index, part), found in zip(sentences, findings, strict=True):
+                negations[index] += [describe(finding, part.start) for finding in found]
+            for doc, of_doc in zip(docs, negations, strict=True):
+                self._annotate(doc, of_doc)
                 yield doc
 
-    def _parts(self, doc: Doc) -> list[Span]:
-        """Return the sentences of a document, in parts that the model can take."""
-        sentences = list(doc.sents) if doc.has_annotation("SENT_START") else []
-        if not sentences:
-            last = 0
-            for offsets in split_sentences(doc.text):
-                span = doc.char_span(*offsets, alignment_mode="expand")
-                if last < span.end:  # a sentence may end inside a token
-                    sentences.append(doc[max(span.start, last) : span.end])
-                    last = span.end
-        pieces = [(one, piece) for one in sentences for piece in self.finder.pieces([token.text for token in one])]
-        return [one[piece.start : piece.stop] for one, piece in pieces if piece]
+    def _parts(self, doc: Doc) -> Iterator[Span]:
+        """Yield the sentences of a document, in parts that the model can take."""
+        if self.is_english_only and not is_english(doc.text):
+            logger.warning(OTHER_LANGUAGE)
+            self.is_english_only = False  # one warning is enough
+        for sentence in doc.sents if doc.has_annotation("SENT_START") else sentences_by_rules(doc):
+            for piece in self.finder.pieces([token.text for token in sentence]):
+                if piece:
+                    yield sentence[piece.start : piece.stop]
 
     def _annotate(self, doc: Doc, negations: list[dict[str, Any]]) -> None:
         doc._.negations = negations
-        for kind, extension in SCOPES.items():
-            scopes = {place for one in negations if one["kind"] == kind for place in one["scope"]}
-            for token in doc:  # an earlier run may have marked others
-                token._.set(extension, token.i in scopes)
+        has_speculation = "speculation" in self.finder.kinds
         for entity in doc.ents:
-            entity._.set(self.ent_attribute, entity._.negated)
+            negation = cue_of(entity, "negation", within=self.chunk_prefix)
+            entity._.set(self.ent_attribute, negation is not None)
+            entity._.uncertain = cue_of(entity, "speculation") is not None if has_speculation else None
+            # A document is saved with its extensions, so they are numbers.
+            entity._.negation_cue_tokens = negation["cue"] if negation else None
+
+
+def sentences_by_rules(doc: Doc) -> Iterator[Span]:
+    """Yield the sentences of a document without any. A sentence may end inside a token."""
+    last = 0
+    for offsets in split_sentences(doc.text):
+        span = doc.char_span(*offsets, alignment_mode="expand")
+        if last < span.end:
+            yield doc[max(span.start, last) : span.end]
+            last = span.end
 
 
 def describe(finding: Finding, start: int) -> dict[str, Any]:
@@ -93,21 +124,58 @@ def describe(finding: Finding, start: int) -> dict[str, Any]:
 
 def set_extensions(ent_attribute: str) -> None:
     """Define the extensions, unless they exist, such as those of another component."""
-    ours: list[tuple[Any, str, dict[str, Any]]] = [
+    extensions: list[tuple[Any, str, dict[str, Any]]] = [
         (Doc, "negations", {"default": []}),
-        *((Token, extension, {"default": False}) for extension in SCOPES.values()),
-        (Span, "negated", {"getter": is_negated}),
+        (Token, "negation_scope", {"getter": lambda token: in_scope(token, "negation")}),
+        (Token, "speculation_scope", {"getter": lambda token: in_scope(token, "speculation")}),
+        (Span, "negated", {"getter": lambda span: cue_of(span, "negation") is not None}),
+        (Span, "negation_cue_tokens", {"default": None}),
+        (Span, "negation_cue", {"getter": negation_cue}),
+        (Span, "uncertain", {"default": None}),
         (Span, ent_attribute, {"default": False}),
     ]
-    for owner, extension, settings in ours:
+    for owner, extension, settings in extensions:
         if not owner.has_extension(extension):
             owner.set_extension(extension, **settings)
 
 
-def is_negated(span: Span) -> bool:
-    """Return True if at least half of the tokens of a span are in the scope of negation cues outside the span."""
-    inside, negated = set(range(span.start, span.end)), set()
-    for one in span.doc._.negations:
-        if one["kind"] == "negation" and not inside.intersection(one["cue"]):
-            negated.update(inside.intersection(one["scope"]))
-    return 2 * len(negated) >= len(inside) > 0
+def in_scope(token: Token, kind: str) -> bool:
+    """Return True if a token is in the scope of a cue of a kind."""
+    return any(token.i in negation["scope"] for negation in token.doc._.negations if negation["kind"] == kind)
+
+
+def cue_of(span: Span, kind: str, *, within: bool = False) -> dict[str, Any] | None:
+    """Return the item of `doc._.negations` whose scope has a span; None without any.
+
+    At least half of the span's tokens are in the scope of cues outside the span. If `within` is True, it may also be
+    at least half of its other tokens in the scope of a cue in the span ("no headache"), unless the cue is an affix.
+    """
+    tokens = range(span.start, span.end)
+    of_kind = [negation for negation in span.doc._.negations if negation["kind"] == kind]
+    outside = [negation for negation in of_kind if not any(token in tokens for token in negation["cue"])]
+    covered = {token for negation in outside for token in negation["scope"] if token in tokens}
+    if tokens and 2 * len(covered) >= len(tokens):
+        return max(outside, key=lambda negation: _count(negation["scope"], tokens))
+    for negation in of_kind if within else ():
+        others = set(tokens).difference(negation["cue"])
+        is_held = negation["type"] != "affix" and all(token in tokens for token in negation["cue"])
+        if is_held and others and 2 * _count(negation["scope"], others) >= len(others):
+            return negation
+    return None
+
+
+def _count(scope: Iterable[int], tokens: Collection[int]) -> int:
+    return sum(token in tokens for token in scope)
+
+
+def negation_cue(span: Span) -> Span | None:
+    """Return the cue that negates an entity; of a cue with gaps ("neither ... nor") the part nearest to it."""
+    if (tokens := span._.negation_cue_tokens) is None:
+        return None
+    nearest = min(tokens, key=lambda token: min(abs(token - span.start), abs(token - span.end + 1)))
+    start = end = nearest
+    while start - 1 in tokens:
+        start -= 1
+    while end + 1 in tokens:
+        end += 1
+    return span.doc[start : end + 1]

@@ -191,7 +191,8 @@ class NegationDetection(NegationScope):
     """Prediction of cues and of their scopes, with `--detect_cues`.
 
     Each sentence has a row without markers, which asks for its cues, and a row with markers for each cue. Scopes are
-    scored for the cues of the corpus (`f1`) and for the cues that the model finds (`end_to_end_f1`).
+    scored for the cues of the corpus (`f1`) and for the cues that the model finds (`end_to_end_f1`). Found cues of a
+    kind that the corpus does not have are not scored.
     """
 
     score_names = (
@@ -216,7 +217,10 @@ class NegationDetection(NegationScope):
         true = [[_negation(row) for row in rows] for _, *rows in sentences]
         if not any(true):
             return Scored(predicted, {})
-        cue_scores = _prefixed_scores("cue", _cues, predicted, true)
+        # The corpus does not annotate cues of a kind that it never has, such as speculation in *SEM 2012.
+        annotated = {cue.kind for cue, _ in chain.from_iterable(true)}
+        scored = [[negation for negation in sentence if negation[0].kind in annotated] for sentence in predicted]
+        cue_scores = _prefixed_scores("cue", _cues, scored, true)
         if examples.true_scopes is None:
             return Scored(predicted, cue_scores)
         scopes = []
@@ -224,9 +228,9 @@ class NegationDetection(NegationScope):
             if any(row["cue"]):
                 scopes.append(scope)
         true_scopes = [scope for _, scope in chain.from_iterable(true)]
-        scores = _prefixed_scores("end_to_end", _scope_words, predicted, true) | cue_scores
+        scores = _prefixed_scores("end_to_end", _scope_words, scored, true) | cue_scores
         scores |= load_metric("negation_scope").compute(predictions=scopes, references=true_scopes)
-        scores |= self.official_scores(examples.rows, predicted)
+        scores |= self.official_scores(examples.rows, scored)
         return Scored(predicted, scores, pair=(scopes, true_scopes))
 
     def _find(self, sentences: list[list[str]]) -> list[list[Negation]]:

@@ -1,5 +1,7 @@
 """The pipeline "negation": sentences, words, cues and scopes in raw text. That it travels is in test_pipelines.py."""
 
+import re
+
 import pytest
 import torch
 from datasets import Dataset
@@ -16,8 +18,10 @@ from transformers import (
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.pipelines.pt_utils import KeyDataset
 
+from hf_localattn.models import negation_finder
+from hf_localattn.models.negation_conventions import is_cue, limit_scope
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, NegationFinder, group_cues
-from hf_localattn.models.pipeline_negation import affix_offsets, split_sentences, split_words
+from hf_localattn.models.negation_text import affix_offsets, split_sentences, split_words
 from hf_localattn.resources import tiny_backbone
 
 NAMES = [*SCOPE_LABELS, *CUE_LABELS]
@@ -100,6 +104,15 @@ SPLIT = {
     "two o'clock (e.g. now)": "two o'clock ( e.g. now )",
     "Ne\u0301e, cafe\u0301. \u0939\u093f\u0928!": "Ne\u0301e , cafe\u0301 . | \u0939\u093f\u0928 !",
     "I'll say they've gone": "I 'll say they 've gone",
+    "Has hepatitis B. No fever.": "Has hepatitis B . | No fever .",
+    "Low vitamin D. Denies pain.": "Low vitamin D . | Denies pain .",
+    "Seen by J. No pain.": "Seen by J . | No pain .",
+    "In the U.S. Army and the U.S. The end.": "In the U.S. Army and the U.S. | The end .",
+    "Temp. 38.5. Pt. Moran slept. No chills.": "Temp . 38.5 . | Pt . Moran slept . | No chills .",
+    "Abd. Soft. Resp. Clear.": "Abd . Soft . | Resp . Clear .",
+    "1. No fever. 2. Age is 41. No pain.": "1 . No fever . | 2 . Age is 41 . | No pain .",
+    "Diagnoses: 1. Gout.\n2. Not asthma.": "Diagnoses : 1 . Gout . | 2 . Not asthma .",
+    "GCS: 15. No deficit. Given to pt. No pain.": "GCS : 15 . | No deficit . | Given to pt . | No pain .",
     "\n He left.  \n\nshe stayed \n": "He left . | she stayed",
     "": "",
 }
@@ -152,6 +165,65 @@ def test_affixes(marked):
     assert (start, end) == (marked.index("("), marked.index(")") - 1)
 
 
+# --- conventions
+
+KEPT = {
+    "papers": "",
+    "reviews": "",
+    "notes": "afebrile Non-tender unable",
+    "stories": "afebrile Non-tender unable unhappy careless",
+}
+
+
+@pytest.mark.parametrize("convention", KEPT)
+def test_affixes_count_by_convention(convention):
+    words = KEPT["stories"].split()
+    assert [word for word in words if is_cue(convention, "affix", word)] == KEPT[convention].split()
+    assert is_cue(convention, "single", "not")
+
+
+LIMITED = {  # (words) stay in scope only by the convention "stories"
+    "(he did) [not] {go home}": "active",
+    "(it) {does} [n't] {even work}": "the auxiliary of n't",
+    "(the film is) [not] {good}": "predicate",
+    "{the gene was} [not] {found in flies}": "passive",
+    "{they have} [never] {been clearly shown}": "passive, later",
+    "{data} [not] {shown}": "passive, short",
+    "{appendicitis was} [ruled out] {by CT}": "the cue is the predicate",
+    "(she) [denies] {any pain}": "active verb",
+    "{fever :} [none] .": "nothing to the right",
+    "{MRSA screen} [negative] {.}": "only punctuation to the right",
+    "(Afib) [not] {on anticoagulation}": "no verb",
+}
+
+
+@pytest.mark.parametrize("marked", LIMITED, ids=LIMITED.values())
+def test_the_subject_is_outside_by_convention(marked):
+    words, cue, scope, kept = [], [], [], []
+    for part in re.findall(r"[\[{(].*?[\]})]|\S+", marked):
+        for word in part.strip("[]{}()").split():
+            words.append(word)
+            cue += [len(words) - 1] if part[0] == "[" else []
+            scope.append(part[0] in "{(")
+            kept.append(part[0] == "{")
+    for convention in ("papers", "reviews", "notes"):
+        assert limit_scope(convention, words, cue, scope) == kept
+    assert limit_scope("stories", words, cue, scope) == scope
+
+
+def test_a_convention_is_a_setting_of_the_pipeline_and_of_a_call():
+    text = "He indeed may go , unhappy ."
+    subject, affix = (
+        "speculation single: He {indeed} [may] {go , unhappy .}",
+        "affix: He {indeed} may go , [un]{happy .}",
+    )
+    assert found_in(text) == found_in(text, convention="stories") == [subject, affix]
+    for convention in ("papers", "notes"):
+        limited = [subject.replace("{indeed}", "indeed")]
+        assert found_in(text, convention=convention) == limited
+        assert [written(text, one) for one in finder_of()(text, convention=convention)] == limited
+
+
 # --- the pipeline
 
 
@@ -181,6 +253,10 @@ FOUND = {
     ],
     "He did [CUE] not go .": ["single: He did [CUE] [not] {go .}"],
     "[CUE]never was he here": ["single: [CUE][never] {was he here}"],
+    "[CUE] not now": ["single: [CUE] [not] {now}"],
+    "It is old. [CUE:single]\n Not now.": ["single: [CUE:single]\n [Not] {now.}"],
+    "[CUE] [CUE] no pain. It is old.": ["single: [CUE] [CUE] [no] {pain.}"],
+    "It is old. [CUE] \n\n[CUE]": [],
     "it may be [CUE] neither old [CUE] nor new .": ["multi: it may be [CUE] [neither] {old} [CUE] {[nor] new .}"],
     "An [CUE:affix] unhappy man": ["affix: An [CUE:affix] [un]{happy man}"],
     "He is careless .": ["affix: He is {care}[less] {.}"],
@@ -222,8 +298,16 @@ def test_batches_change_nothing(padding_side, batch_size):
     finder, rows = finder_of(model, tokenizer), Dataset.from_dict({"text": texts})
     for some in (texts, tuple(texts), map(str, texts), rows["text"], KeyDataset(rows, "text")):
         assert list(finder(some, batch_size=batch_size)) == alone
-    assert max(model.batches) <= batch_size
     assert finder([]) == []
+
+
+def test_forward_passes_are_small(monkeypatch):
+    """Sentences of many texts run together, with a bound on their tokens and padding."""
+    monkeypatch.setattr(negation_finder, "TOKENS_ON_CPU", 16)
+    monkeypatch.setattr(negation_finder, "SENTENCES_AT_A_TIME", 5)
+    model = RuleModel.of(TOKENIZER)
+    assert [*map(len, finder_of(model)(["Yes", "He came to the house"] * 4))] == [0] * 8
+    assert model.batches == [3, 2, 2, 1]  # windows of 3 + 2 and of 2 + 1 sentences, by length
 
 
 def test_a_long_sentence_is_cut_after_punctuation():
@@ -253,6 +337,8 @@ REFUSED = {
     "none": (lambda: finder_of()(None), ValueError, "None"),
     "number": (lambda: finder_of()([3]), ValueError, "3.* text"),
     "dict": (lambda: finder_of()({"text": "a"}), ValueError, "list of texts"),
+    "convention": (lambda: finder_of(convention="note"), ValueError, "note"),
+    "convention of a call": (lambda: finder_of()("No.", convention=3), ValueError, "convention"),
     "setting": (lambda: finder_of()("No.", split_words=True), TypeError, "split_words"),
     "other labels": (lambda: finder_of(labeled("O", "B")), ValueError, "labels are O, B"),
     "no labels of cues": (lambda: finder_of(labeled(*SCOPE_LABELS))("No."), ValueError, r"no cues.*\[CUE\]"),

@@ -13,6 +13,7 @@ from transformers import (
     pipeline,
 )
 
+from hf_localattn import OnnxModel, pipelines
 from hf_localattn.hub.verify import verify_checkpoint
 from hf_localattn.models import sla_parser
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
@@ -168,6 +169,36 @@ def test_a_parser_that_is_not_installed(built):
     by_window = {"model_kwargs": {"local_attention": "window"}, "tokenizer": without}
     windowed = pipeline(TEXT, model=folder, device="cpu", **by_window)
     same(windowed(TEXTS, batch_size=4), [windowed(text)[0] for text in TEXTS])
+
+
+# --- the package's own model
+
+DEFAULTS = {
+    "onnx": (True, {}, True),
+    "no onnxruntime": (False, {}, False),
+    "half": (True, {"dtype": "bfloat16"}, False),
+}
+
+
+@pytest.mark.parametrize(("is_installed", "settings", "is_graph"), DEFAULTS.values(), ids=DEFAULTS)
+def test_negation_without_a_model(is_installed, settings, is_graph, monkeypatch, caplog):
+    monkeypatch.setattr(pipelines, "find_spec", lambda name: object() if is_installed else None)
+    run = pipeline(NEGATION, device="cpu", **settings)
+    assert isinstance(run.model, OnnxModel) == is_graph
+    assert str(run.model.dtype).endswith(settings.get("dtype", "float32"))
+    assert isinstance(run("No fever."), list)
+    assert not caplog.records
+    for text in ("Kein Husten und keine Schmerzen.", "\u0411\u0435\u0437 \u0436\u0430\u0440\u0430."):
+        run(text)
+    assert ["English" in record.message for record in caplog.records] == [True]
+
+
+def test_a_graph_is_for_the_cpu_alone(monkeypatch):
+    for on_gpu in (True, False):
+        monkeypatch.setattr(torch.accelerator, "is_available", lambda on_gpu=on_gpu: on_gpu)
+        assert pipelines.uses_onnx() == (not on_gpu)
+        assert pipelines.uses_onnx("cpu")
+        assert not pipelines.uses_onnx("cuda:1")
 
 
 # --- checkpoints that name pipelines

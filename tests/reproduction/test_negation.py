@@ -1,61 +1,35 @@
-"""Written sentences, and the recipe that trains negation on several domains."""
+"""The recipe of the model of negation: its data, its encoder, and the folder that the package ships."""
 
-import re
+import json
+from pathlib import Path
 
 import pytest
+import torch
 from datasets import Dataset
+from transformers import AutoModel, AutoTokenizer
 
 from benchmarks.negation import read_traps
 from hf_localattn.data import load_negation
-from hf_localattn.data.negation import group_sentences
+from hf_localattn.data.written_negation import write_sentences
 from hf_localattn.files import atomic_write
-from hf_localattn.resources import FOLDER
+from hf_localattn.names import find_files
+from hf_localattn.resources import FOLDER, tiny_backbone
 from reproduction import negation
 from reproduction.__main__ import main
-from reproduction.negation import convert, held_out
-from reproduction.written_negation import annotate, grams, read_marks, tidy, write_sentences
+from reproduction.negation import convert, held_out, without_near, word_sequences
+from reproduction.small_encoder import choose_pieces, cut_vocabulary
 from tests.data.notation import columns, notation
-from tests.qa_helpers import write_jsonl
 
 SAMPLES = FOLDER / "samples" / "negation"
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    path = write_jsonl(tmp_path_factory.mktemp("written") / "written.jsonl", write_sentences())
-    return group_sentences(load_negation(path, all_sentences=True))
-
-
-@pytest.mark.parametrize(
-    ("marked", "expected"),
-    [
-        ("pt [denies] {chest pain}, but reports a ache.", ["Pt [denies] CHEST PAIN , but reports an ache ."]),
-        ("she can[not] {walk}", ["She can [not] WALK"]),
-        ("{it is} [neither] {old} [nor] {new}.", ["IT IS [neither] OLD [nor] NEW ."]),
-        ("[1:no] {1:fever}, [2:no] {2:rash}", ["[No] FEVER , no rash", "No fever , [no] RASH"]),
-        ("it is [1:un]{1:fair} and {2:use}[2:less]", ["It is [un]FAIR and useless", "It is unfair and USE[less]"]),
-        ("not only old ,  but new", ["Not only old , but new"]),
-    ],
-)
-def test_marks_become_rows(marked, expected):
-    rows = load_negation(Dataset.from_list(list(annotate(*read_marks(tidy(marked))))), all_sentences=True)
-    assert list(map(notation, rows)) == expected
-
-
-def test_written_sentences_are_many_different_and_the_same_each_time(written):
-    rows = [row for sentence in written for row in sentence]
-    texts = [" ".join(sentence[0]["tokens"]) for sentence in written]
-    assert len(texts) == len(set(texts)) > 2000
-    assert len({row["document_id"] for row in rows}) == 5, "domains"
-    assert 0.2 < sum(not any(sentence[0]["cue"]) for sentence in written) / len(written) < 0.5
-    assert [row["tokens"] for row in write_sentences()] == [row["tokens"] for row in rows]
-    assert not [text for text in texts if re.search(r"[<>{}|\[\]]", text)]
-    for row in (row for row in rows if any(row["cue"])):
-        assert any(row["scope"]), notation(row)
-        both = any(cue and scope for cue, scope in zip(row["cue"], row["scope"], strict=True))
-        assert row["cue_type"] == "affix" or not both, notation(row)
-    tested = set().union(*(grams(trap.text) for trap in read_traps()))
-    assert not [text for text in texts if not tested.isdisjoint(grams(text))], "sentences like those that test models"
+def test_no_written_sentence_of_the_training_is_near_one_that_tests_models():
+    texts = [trap.text for trap in read_traps()]
+    rows = [{"tokens": sentence.tokens} for sentence in write_sentences(Path(find_files(negation.WRITTEN)))]
+    kept = without_near(rows, texts)
+    assert 0.95 * len(rows) < len(kept) < len(rows)
+    tested = set().union(*map(word_sequences, texts))
+    assert not [row for row in kept if not tested.isdisjoint(word_sequences(" ".join(row["tokens"])))]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +45,31 @@ def test_cues_of_all_corpora_follow_one_convention(annotated, converted):
     assert list(map(notation, convert(list(load_negation(Dataset.from_list(rows)))))) == converted
 
 
+def test_speculation_keeps_its_words():
+    row = {**columns("[not] [clear] WHY"), "cue_kind": "speculation", "sentence_id": "1"}
+    assert list(map(notation, convert(list(load_negation(Dataset.from_list([row])))))) == ["[not] [clear] WHY"]
+
+
 def test_documents_with_a_fifth_of_the_negations_are_held_out():
     rows = [{"document_id": name, "cue": [int(name != "d")]} for name in "aaaabbbbcd"]
     assert held_out(rows) == {"c", "d", "b"}
     assert held_out([row for row in rows if row["document_id"] in "ac"]) == {"c"}
+
+
+def test_a_cut_vocabulary_splits_every_word_and_keeps_those_of_the_texts(tmp_path):
+    whole = AutoTokenizer.from_pretrained(tiny_backbone())
+    text = "Mira is not the baker."
+    size = len(choose_pieces(whole, [], 0)) + 20
+    cut_vocabulary(str(tiny_backbone()), [text], tmp_path / "encoder", size)
+    cut = AutoTokenizer.from_pretrained(tmp_path / "encoder")
+    assert len(cut) < len(whole)
+    assert cut.tokenize(text) == whole.tokenize(text)
+    assert "".join(cut.tokenize("unquestioningly")).replace("##", "") == "unquestioningly"
+    states = [
+        AutoModel.from_pretrained(folder).eval()(**tokenizer(text, return_tensors="pt")).last_hidden_state
+        for folder, tokenizer in ((tmp_path / "encoder", cut), (tiny_backbone(), whole))
+    ]
+    torch.testing.assert_close(*states)
 
 
 def test_the_recipe_trains_scores_and_publishes(tmp_path, monkeypatch, capsys):
@@ -82,19 +77,30 @@ def test_the_recipe_trains_scores_and_publishes(tmp_path, monkeypatch, capsys):
     stories = (SAMPLES / "starsem.txt").read_text().replace("\t.\t", "\t!\t")  # the reviews have the same sentences
     for name in ("train.txt", "dev.txt"):
         atomic_write(sherlock / name, stories)
-    short = {"max_steps": 1, "save_strategy": "no", "use_cpu": True}
-    few = write_jsonl(tmp_path / "few.jsonl", write_sentences()[:40]).read_text()
-    monkeypatch.setattr(negation, "write_file", lambda path: atomic_write(path, few))
-    monkeypatch.setattr(negation, "TRAINING", {**negation.TRAINING, **short})
-    monkeypatch.setattr(negation, "export_checkpoint", lambda *_, **__: None)
+    patterns = tmp_path / "few.yaml"
+    patterns.write_text("words: {sign: [fever, rash, gout]}\npatterns: {notes: ['[No] {<sign>}.', 'Has <sign>.']}")
+    published = {}
+    monkeypatch.setattr(negation, "WRITTEN", str(patterns))
+    monkeypatch.setattr(negation, "TRAINING", {**negation.TRAINING, "max_steps": 1, "save_strategy": "no"})
+    monkeypatch.setattr(
+        negation,
+        "write_shipped_model",
+        lambda checkpoint, folder, scores: published.update(checkpoint=checkpoint, scores=scores),
+    )
     words = ["--sherlock", str(sherlock), "--bioscope", str(SAMPLES / "bioscope.xml"), "--sfu", str(SAMPLES / "sfu")]
-    words += ["--backbone", "tiny", "--models", "oa-emb", "--publish", "oa-emb", "-o", str(tmp_path / "out")]
-    main(["negation", *words, "--seeds", "1"])
+    main(["negation", *words, "--backbone", "tiny", "--publish", "-o", str(tmp_path / "out")])
     report = (tmp_path / "out" / "report.md").read_text()
     assert report.strip() in capsys.readouterr().out
-    assert [line.split(" | ")[:2] for line in report.splitlines()[2:]] == [
-        ["| oa-emb", part] for part in ("sherlock", "bioscope", "sfu", "traps")
-    ]
-    card = (tmp_path / "out" / "oa-emb-1" / "README.md").read_text()
-    assert "| sherlock |" in card
-    assert "What it is not for" in card
+    parts = ("sherlock", "bioscope", "speculation", "sfu", "traps")
+    assert [line.split(" | ")[:2] for line in report.splitlines()[2:]] == [["| encoder", part] for part in parts]
+    assert published["checkpoint"] == tmp_path / "out" / "encoder-1"
+    assert set(published["scores"]) == set(parts)
+    config = json.loads((tmp_path / "out" / "encoder" / "config.json").read_text())
+    assert config["vocab_size"] < len(AutoTokenizer.from_pretrained(tiny_backbone()))
+
+
+@pytest.mark.parametrize("words", [["--train-on-reviews"], ["--train-on-reviews", "--sfu", "sfu", "--publish"]])
+def test_reviews_are_in_no_published_model(words, capsys):
+    with pytest.raises(SystemExit):
+        main(["negation", "--sherlock", "a", "--bioscope", "b", *words])
+    assert "reviews" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import Span
+from spacy.tokens import Doc, Span
 
 import hf_localattn.serving.spacy_component as component
 import hf_localattn_spacy
@@ -30,7 +30,7 @@ def pipeline_of(sentences=True, **config):
     )
     if sentences:
         nlp.add_pipe("sentencizer")
-    nlp.add_pipe(FACTORY, config={"model": "owner/rules", **config})
+    nlp.add_pipe(FACTORY, config={"model": "owner/rules", "convention": "stories", **config})
     return nlp
 
 
@@ -62,18 +62,87 @@ def test_sentences_may_end_inside_tokens_and_a_second_run_marks_anew():
     nlp = pipeline_of(sentences=False)
     doc = nlp("\u4ed6\u4e0d\u6765\u3002\u5979\u6765\u3002\u4ed6\u4e0d\u53bb\u3002 There is no fever.")
     assert [token.text for token in doc if token._.negation_scope] == ["fever", "."]
-    nlp.get_pipe(FACTORY).finder.find = lambda sentences: [[] for _ in sentences]
+    nlp.get_pipe(FACTORY).finder.find = lambda sentences, convention: [[] for _ in sentences]
     assert not any(token._.negation_scope for token in nlp.get_pipe(FACTORY)(doc))
 
 
-def test_a_pipeline_is_saved_and_loaded_and_needs_a_checkpoint(tmp_path):
+@pytest.fixture
+def of_entities():
+    """A function that makes a document whose entities are in <>, and returns them by their text."""
+
+    def entities(marked, **config):
+        nlp = pipeline_of(**config)
+        words = marked.replace("<", "").replace(">", "").split()
+        doc = Doc(nlp.vocab, words)
+        starts = [index for index, word in enumerate(marked.split()) if word.startswith("<")]
+        ends = [index + 1 for index, word in enumerate(marked.split()) if word.endswith(">")]
+        doc.ents = [Span(doc, start, end, "PROBLEM") for start, end in zip(starts, ends, strict=True)]
+        for name in ("sentencizer", FACTORY):
+            doc = nlp.get_pipe(name)(doc)
+        return doc.ents
+
+    return entities
+
+
+CUES = {
+    "no <fever>": ["no"],
+    "<no fever>": ["no"],
+    "<fever> no": [None],
+    "<none>": [None],
+    "<unhappy> face": [None],
+    "neither <fever> nor <chronic asthma>": ["neither", "nor"],
+    "he may have <fever> . no <asthma> may go": [None, "no"],
+}
+
+
+@pytest.mark.parametrize("marked", CUES)
+def test_an_entity_knows_the_cue_that_negates_it(marked, of_entities):
+    entities = of_entities(marked)
+    assert [cue and cue.text for cue in (one._.negation_cue for one in entities)] == CUES[marked]
+    assert [one._.negex for one in entities] == [cue is not None for cue in CUES[marked]]
+    assert [one._.uncertain for one in entities] == ["may have" in marked, False][: len(entities)]
+
+
+def test_an_entity_that_holds_its_cue_is_negated_unless_the_prefix_is_off(of_entities):
+    (entity,) = of_entities("<no fever>", chunk_prefix=False)
+    assert not entity._.negex
+    assert entity._.negation_cue is None
+
+
+def test_the_convention_is_that_of_notes(of_entities):
+    (indeed,) = of_entities("<indeed> it never was", convention="notes")
+    assert not indeed._.negex
+
+
+def test_the_packages_own_model_is_the_default(monkeypatch, caplog):
+    loaded = []
+    monkeypatch.setattr(component, "load_bundled", lambda device: loaded.append(device) or RuleModel.of(TOKENIZER))
+    nlp = pipeline_of(model=None)
+    doc = nlp(TEXT)
+    assert loaded == ["cpu"]
+    assert doc.ents[0]._.negex
+    assert not caplog.records
+    assert all(not doc.ents for doc in nlp.pipe(["Kein Husten und keine Schmerzen."] * 2))
+    assert ["English" in record.message for record in caplog.records] == [True]
+
+
+def test_a_pipeline_and_its_documents_are_saved_and_loaded(tmp_path):
     nlp = pipeline_of()
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
     assert loaded(TEXT)._.negations == nlp(TEXT)._.negations
     assert loaded.get_pipe(FACTORY).ent_attribute == "negex"
-    with pytest.raises(ValueError, match="Give the checkpoint"):
-        spacy.blank("en").add_pipe(FACTORY)
+    doc = Doc(nlp.vocab).from_bytes(nlp(TEXT).to_bytes())
+    assert [str(one._.negation_cue) for one in doc.ents] == ["no", "None", "None"]
+
+
+REFUSED = {"convention": "note", "chunk_prefix": ["no"]}
+
+
+@pytest.mark.parametrize("setting", REFUSED)
+def test_wrong_settings_are_refused(setting):
+    with pytest.raises(ValueError, match=setting):  # spaCy's errors of settings are ValueErrors, too
+        pipeline_of(**{setting: REFUSED[setting]})
 
 
 def test_loading_a_spacy_pipeline_does_not_import_transformers():

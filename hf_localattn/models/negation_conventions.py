@@ -1,0 +1,87 @@
+"""Conventions of annotation: what counts as a cue and as its scope in stories, papers, reviews and clinical notes."""
+
+from collections.abc import Sequence
+
+CONVENTIONS = ("stories", "papers", "reviews", "notes")
+
+_AFFIXED = """
+acyanotic afebrile anicteric asymptomatic atraumatic unable unlabored unremarkable unresponsive nonbilious nonbloody
+nondiabetic nondisplaced nondistended nondrinker nonerythematous nonfocal nonicteric nonpainful nonpalpable nonpitting
+nonproductive nonpruritic nonradiating nonreactive nonsmoker nontender nontoxic nonverbal
+"""
+AFFIXED = frozenset(_AFFIXED.split())
+"""Words whose negative affix is a cue in clinical notes, without hyphens."""
+
+_NEGATORS = "not n't cannot never no neither nor hardly scarcely barely rarely seldom longer"
+NEGATORS = frozenset(_NEGATORS.split())
+"""First words of cues that are no predicate of their own."""
+
+_BE = "be been being is are was were am 's 're got gets get"
+BE = frozenset(_BE.split())
+
+_PARTICIPLES = """
+brought built chosen done driven felt forgotten found given held hidden kept known lost made met proven put seen sent
+shown spoken taken thought told understood written
+"""
+PARTICIPLES = frozenset(_PARTICIPLES.split())
+"""Participles that do not end in "ed"."""
+
+REACH = 4
+"""Words after a cue, or after a form of "be", in which a participle shows that the clause is passive."""
+
+
+def check_convention(convention: str) -> None:
+    """Raise `ValueError` if a convention is unknown."""
+    if convention not in CONVENTIONS:
+        raise ValueError(f"`convention` is {convention!r}; choose one of {', '.join(map(repr, CONVENTIONS))}.")
+
+
+def is_cue(convention: str, cue_type: str, word: str) -> bool:
+    """Return False for affixes that are no cues by a convention. `word` is the whole word of the affix."""
+    if cue_type != "affix" or convention == "stories":
+        return True
+    return convention == "notes" and word.lower().replace("-", "") in AFFIXED
+
+
+def limit_scope(convention: str, words: Sequence[str], cue: Sequence[int], scope: Sequence[bool]) -> list[bool]:
+    """Return a scope without the subject: words left of the cue stay only if they are what the cue negates.
+
+    They stay if the clause is passive ("the gene was not found"), if the cue itself is the predicate ("appendicitis
+    was ruled out by CT"), or if no word right of the cue is in scope ("fever: none"). The auxiliary of "does n't"
+    stays.
+
+    Args:
+        convention: One of `CONVENTIONS`. "stories" keeps all.
+        words: Words of the sentence.
+        cue: Indices of the cue's words.
+        scope: True for each word in scope.
+    """
+    first, last = cue[0], cue[-1]
+    after = zip(words[last + 1 :], scope[last + 1 :], strict=True)
+    has_right = any(inside and any(map(str.isalnum, word)) for word, inside in after)
+    if convention == "stories" or not has_right or _is_passive(words, first, last):
+        return list(scope)
+    start = first - 1 if _plain(words[first]) == "n't" else first
+    return [inside and index >= start for index, inside in enumerate(scope)]
+
+
+def _is_passive(words: Sequence[str], first: int, last: int) -> bool:
+    """Return True if a cue, from its first to its last word, is in a passive clause or is itself a predicate."""
+    near = [_plain(word) for word in words[max(0, first - 2) : last + 1 + 2 * REACH]]
+    before, after = near[: min(first, 2)], near[min(first, 2) + last + 1 - first :]
+    follows_be = not BE.isdisjoint(before)
+    if near[len(before)] not in NEGATORS:
+        return follows_be
+    forms = [index for index, word in enumerate(after[:REACH]) if word in BE]
+    if follows_be or forms:
+        start = 0 if follows_be else forms[0] + 1
+        return any(map(_is_participle, after[start : start + REACH]))
+    return any(map(_is_participle, after[:1]))
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("\u2019", "'").strip("(),.;:")
+
+
+def _is_participle(word: str) -> bool:
+    return word in PARTICIPLES or (word.endswith("ed") and not word.endswith("eed"))
