@@ -1,7 +1,9 @@
-"""Score negation systems on 200 sentences that mislead rules: `python -m benchmarks.negation CHECKPOINT`.
+"""Score negation systems on sentences with target phrases: `python -m benchmarks.negation CHECKPOINT`.
 
-Each row of `negation_traps.jsonl` has a text and a target phrase. The systems decide if the text negates the target.
-A target is negated if the text says that it does not hold. Possible, conditional and doubly negated targets are not.
+`negation_traps.jsonl` has 200 sentences that mislead rules, with a target phrase each. `negation_clinical.jsonl` has
+44 sentences of clinical notes with 122 findings, written by an author who had not seen the training data. The systems
+decide if the text negates the target. A target is negated if the text says that it does not hold. Possible,
+conditional and doubly negated targets are not.
 """
 
 from __future__ import annotations
@@ -20,9 +22,14 @@ import torch
 from transformers import pipeline
 
 from benchmarks.measure import environment
+from hf_localattn.bundled import negation_model
 from hf_localattn.files import atomic_write
 
 TRAPS = Path(__file__).parent / "negation_traps.jsonl"
+CLINICAL = Path(__file__).parent / "negation_clinical.jsonl"
+SHIPPED = "negation-en"
+"""Name of the model that comes with the package."""
+
 TERMS = ("en_clinical", "en")
 MEASURES = ("accuracy", "precision", "recall", "f1")
 SAMPLES = 2000
@@ -84,8 +91,12 @@ def _is_affix_of(trap: Trap, affix: dict[str, Any]) -> bool:
 
 
 def checkpoint_predictions(checkpoint: str, traps: Sequence[Trap]) -> list[bool]:
-    """Run `pipeline("negation")` on all texts."""
-    finder = pipeline("negation", model=checkpoint)
+    """Run `pipeline("negation")` on all texts, with a checkpoint or the model of the package."""
+    if checkpoint == SHIPPED:
+        model, tokenizer = negation_model()
+        finder = pipeline("negation", model=model, tokenizer=tokenizer)
+    else:
+        finder = pipeline("negation", model=checkpoint)
     found = finder([trap.text for trap in traps], batch_size=16)
     return [is_negated(trap, one) for trap, one in zip(traps, found, strict=True)]
 
@@ -227,10 +238,12 @@ def _cell(measure: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.negation", description=__doc__)
-    parser.add_argument("checkpoints", nargs="*", metavar="CHECKPOINT", help="for `pipeline('negation')`")
+    checkpoints = f"for `pipeline('negation')`; {SHIPPED!r} is the model of the package"
+    parser.add_argument("checkpoints", nargs="*", metavar="CHECKPOINT", help=checkpoints)
+    parser.add_argument("--clinical", action="store_true", help="score the findings in notes in place of the traps")
     parser.add_argument("--output", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
-    result = run(arguments.checkpoints, read_traps())
+    result = run(arguments.checkpoints, read_traps(CLINICAL if arguments.clinical else TRAPS))
     print(report(result))
     if arguments.output:
         atomic_write(arguments.output, json.dumps(result, indent=2) + "\n")

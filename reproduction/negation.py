@@ -46,7 +46,7 @@ TRAINING = {
     "learning_rate": 2e-4,
     "local_learning_rate": 5e-4,
     "warmup_steps": 0.1,
-    "num_train_epochs": 4,
+    "num_train_epochs": 3,
     "per_device_train_batch_size": 32,
     "train_sampling_strategy": "group_by_length",
     "bf16": True,

@@ -15,7 +15,7 @@ import torch
 from benchmarks import __main__ as runner
 from benchmarks import negation, serving
 from benchmarks.measure import measure, peak_bytes
-from benchmarks.negation import Trap, evaluate, is_negated, read_traps, scores
+from benchmarks.negation import CLINICAL, Trap, evaluate, is_negated, read_traps, scores
 from benchmarks.registry import CASES, TINY, Case
 from scripts import costs
 from tests.qa_helpers import write_jsonl
@@ -123,6 +123,9 @@ def test_rows_are_well_formed():
     assert all(row.target == row.text[row.start : row.end].strip() != "" for row in traps)
     assert all(row.id.rpartition("-")[0] == row.category for row in traps)
     assert Counter(row.domain for row in traps).keys() == {"clinical", "general"}
+    findings = read_traps(CLINICAL)
+    assert len(findings) == len({row.id for row in findings}) == 122
+    assert all(row.target == row.text[row.start : row.end] for row in findings)
 
 
 def cue(text, part, *scope, kind="negation", type="single"):
