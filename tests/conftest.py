@@ -62,6 +62,23 @@ def _repeatable():
     logging.getLogger("transformers").addHandler(LOGGED_DEPRECATIONS)
 
 
+class ForkedPython:
+    """Words that start Python, forked from a process that has imported torch and transformers."""
+
+    def __iter__(self):
+        from tests.fresh_process import bare_python
+
+        return iter(bare_python("hf_localattn.studies.command"))
+
+
+@pytest.fixture(autouse=True)
+def _forked_runs(monkeypatch):
+    """Fork the processes of folds, trials and tables: the imports of each would take five seconds."""
+    from hf_localattn.studies import processes
+
+    monkeypatch.setattr(processes, "PYTHON", ForkedPython())
+
+
 @pytest.fixture
 def poisoned_memory():
     """`torch.empty` gives NaN, so that whoever reads memory before writing it is found out."""

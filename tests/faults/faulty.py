@@ -1,6 +1,7 @@
 """A command that something happens to, in a process forked from one that has imported this module."""
 
 import itertools
+import json
 import os
 import re
 import resource
@@ -15,6 +16,7 @@ import hf_localattn.studies.command
 import hf_localattn.tasks
 from hf_localattn.cli import main
 from hf_localattn.resources import tiny_backbone
+from hf_localattn.studies import processes
 from tests.script_helpers import ROOT
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -49,6 +51,7 @@ def run(words, out, before=None, count=1, limit=None):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     if before is not None:
         sys.addaudithook(watch)
+    processes.PYTHON = json.loads(os.environ["FORKED_PYTHON"])
     if words[0] == "hf-localattn":
         return main(words[1:])
     runpy.run_path(str(ROOT / words[0]), run_name="__main__")
