@@ -16,7 +16,7 @@ from tests.script_helpers import load_main
 NAME = "somebody/trained"
 
 
-def options(script, folder, *more):
+def options(script, folder, *more, saving=("--save_steps", "2")):
     """A training of three steps with a checkpoint after the second."""
     file = reading_comprehension()["validation"]
     own = ["--backbone", "tiny-bart", "--max_source_length", "64", "--max_target_length", "12"]
@@ -27,7 +27,7 @@ def options(script, folder, *more):
     return [
         *("--family", "cool", "--local_config", "conv_filters=4", *own),
         *("--train_file", str(file), "--validation_file", str(file), "--max_eval_samples", "2"),
-        *("--do_train", "--do_eval", "--max_steps", "3", "--save_steps", "2", "--per_device_train_batch_size", "2"),
+        *("--do_train", "--do_eval", "--max_steps", "3", *saving, "--per_device_train_batch_size", "2"),
         *("--use_cpu", "--report_to", "none", "--disable_tqdm", "true", "--output_dir", str(folder / "out")),
         *("--push_to_hub", "--hub_model_id", NAME, "--hub_token", TOKEN, "--hub_private_repo", "true", *more),
     ]
@@ -89,7 +89,7 @@ def test_a_hub_that_refuses_is_told_before_training_and_else_a_complete_folder_l
 ):
     hub.faults, out = [fault], tmp_path / "out"
     with pytest.raises(SystemExit, match=r"^2$"):
-        load_main("run_glue")(options("run_glue", tmp_path, "--save_strategy", "no"))
+        load_main("run_glue")(options("run_glue", tmp_path, saving=("--save_strategy", "no")))
     last = capsys.readouterr().err.rstrip("\n").rsplit("\n", 1)[-1]
     assert re.match(f"error: .*{word}", last)
     assert bool(list(out.glob("*.safetensors"))) == is_trained
