@@ -30,7 +30,8 @@ from hf_localattn.files import atomic_write
 from hf_localattn.serving.export import QUANTIZATIONS, export_checkpoint, quantize_graph
 from hf_localattn.tasks import TASKS
 from hf_localattn.tasks.run import Run, prepare_run
-from hf_localattn.training.arguments import ModelArguments, build_arguments, read_options
+from hf_localattn.training.model_arguments import ModelArguments
+from hf_localattn.training.reading import build_arguments, read_options
 
 CPU = torch.device("cpu")
 PEER, FP32 = "PyTorch", "ONNX fp32"

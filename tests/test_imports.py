@@ -41,7 +41,8 @@ def answer(*words):
 
 for words in ("--help", "--version", "init --help", "train --help"):
     assert answer(*words.split()) == 0, words
-for words in ("init col tiny x", "train q", "train qa --family colo", "train qa nowhere.json"):
+WRONG = ("--family colo", "--famly sla", "--train_file nowhere.csv", "nowhere.json")
+for words in ("init col tiny x", "train q", *(f"train qa {{options}}" for options in WRONG)):
     assert answer(*words.split()) == 2, words
 """
 # As the main program, since importing `hf_localattn` otherwise registers the families.
