@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 from typer import Argument
 
@@ -39,12 +38,9 @@ def train(
     """
     if script not in SCRIPTS:
         raise ValueError(f"There is no script {script!r}. Choose one of {', '.join(SCRIPTS)}.")
-    words = arguments or []
     with exit_on_user_error():
         require("train", "Training")
-        if {"-h", "--help", "--help-all"} & {*words}:
-            _show_help(script, words)
-        options = _read_options(script, words)
+        options = _read_options(script, arguments or [])
     with end_on_interrupt():
         from hf_localattn import tasks
         from hf_localattn.studies.command import run_task
@@ -58,7 +54,8 @@ def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
     from hf_localattn.training.new_arguments import NewTrainingArguments
     from hf_localattn.training.reading import read_options
 
-    options = read_options((ModelArguments, DATA_ARGUMENTS[script], NewTrainingArguments), words)
+    classes = (ModelArguments, DATA_ARGUMENTS[script], NewTrainingArguments)
+    options = read_options(classes, words, f"hf-localattn train {script}")
     family = options.get("family")
     if isinstance(family, str):
         require_parser(find_family(family, PLAIN), options.get("local_config") or ())
@@ -69,16 +66,6 @@ def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
         if isinstance(options.get(option), str):
             find_files(options[option])
     return options
-
-
-def _show_help(script: str, words: Sequence[str]) -> NoReturn:
-    from hf_localattn.training import arguments
-    from hf_localattn.training.data_arguments import DATA_ARGUMENTS
-
-    training = arguments.GenerationTrainingArguments if script == "qg" else arguments.TrainingArguments
-    classes = (arguments.ModelArguments, DATA_ARGUMENTS[script], training)
-    arguments.print_help(classes, everything="--help-all" in words)
-    sys.exit(0)
 
 
 def require_parser(family: str, fields: Sequence[str]) -> None:

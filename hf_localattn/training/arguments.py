@@ -1,17 +1,13 @@
-"""Training arguments of transformers' scripts with new ones, their help, and logging."""
+"""Training arguments of transformers' scripts with new ones, and logging."""
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import transformers
-from transformers import HfArgumentParser
 from transformers import Seq2SeqTrainingArguments as StockGenerationArguments
 from transformers import TrainingArguments as StockTrainingArguments
 from transformers.trainer_pt_utils import AcceleratorConfig
@@ -20,31 +16,6 @@ from hf_localattn.training.model_arguments import ModelArguments as ModelArgumen
 from hf_localattn.training.new_arguments import NewTrainingArguments
 from hf_localattn.training.options import check_values, named_option
 from hf_localattn.training.reading import documented
-
-USUAL = (
-    "output_dir",
-    "do_train",
-    "do_eval",
-    "do_predict",
-    "num_train_epochs",
-    "max_steps",
-    "learning_rate",
-    "per_device_train_batch_size",
-    "per_device_eval_batch_size",
-    "gradient_accumulation_steps",
-    "warmup_steps",
-    "seed",
-    "eval_strategy",
-    "save_strategy",
-    "metric_for_best_model",
-    "load_best_model_at_end",
-    "resume_from_checkpoint",
-    "bf16",
-    "use_cpu",
-    "push_to_hub",
-    "hub_model_id",
-)
-"""Options of transformers' Trainer that `--help` shows."""
 
 
 @dataclass
@@ -128,23 +99,6 @@ class GenerationTrainingArguments(TrainingArguments, StockGenerationArguments):
     predict_with_generate: bool = True
     generation_max_length: int | None = None
     generation_num_beams: int | None = 5
-
-
-def print_help(classes: Sequence[type], *, everything: bool) -> None:
-    """Print the options of a script: those of this package and the usual ones of Trainer, or all."""
-    name = Path(sys.argv[0]).name
-    words = [word for word in sys.argv[1:3] if word.isalpha()] if name in ("hf-localattn", "__main__.py") else []
-    name = "python -m hf_localattn" if name == "__main__.py" else name
-    usage = "%(prog)s [OPTIONS], or a .json file of options"
-    parser = HfArgumentParser(classes, prog=" ".join([name, *words]), usage=usage)
-    if not everything:
-        new = {option.name for option in fields(NewTrainingArguments)}
-        hidden = {option.name for option in fields(StockGenerationArguments)} - new - {*USUAL}
-        parser.epilog = "--help-all lists all options of transformers' TrainingArguments, too."
-        for action in parser._actions:
-            if action.dest in hidden:
-                action.help = argparse.SUPPRESS
-    parser.print_help()
 
 
 def set_up_logging(training_args: TrainingArguments) -> None:
