@@ -1,15 +1,16 @@
 #!/usr/bin/env python
 """Fine-tune and evaluate a model for question generation from a passage and an answer: SQuAD, or similar data."""
 
+import sys
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     """Run the script and return all metrics. `arguments` defaults to `sys.argv[1:]`."""
     # Imported here, so that Ctrl-C during these imports ends the script with one line, too.
-    from hf_localattn.cli.train_command import run_script
+    from hf_localattn.cli.train_command import train
 
-    return run_script("qg", arguments)
+    return train("qg", sys.argv[1:] if arguments is None else arguments)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Importing this package registers its families with the Auto classes of transform
 
 import importlib
 import importlib.util
-import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +57,5 @@ else:
 
 __version__ = "0.2.0"
 
-_IS_RUN = sys.argv[:1] == ["-m"] and ("-m", __name__) in itertools.pairwise(sys.orig_argv)  # python -m hf_localattn
-
-if "hf_localattn_command" not in sys.modules and not _IS_RUN:  # the command imports the registry only when needed
+if "hf_localattn_command" not in sys.modules:  # the command imports the registry only when needed
     importlib.import_module(f"{__name__}.registry")

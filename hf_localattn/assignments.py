@@ -29,11 +29,11 @@ def format_assignments(values: Mapping[str, Any]) -> list[str]:
     return [f"{name}={format_value(value)}" for name, value in values.items()]
 
 
-def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:
-    """Parse `field=value` strings into fields of a family's configuration and settings of its tokenizer.
+def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Parse `name=value` strings into values by name.
 
     Raises:
-        ValueError: a string has no "=", or the family has no such field. The message lists its fields.
+        ValueError: a string has no "=", or the value is not YAML.
     """
     fields = {}
     for assignment in assignments:
@@ -41,6 +41,16 @@ def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, An
         if not name or not value:
             raise ValueError(f"{assignment!r} is not of the form field=value, such as num_local_layers=2.")
         fields[name] = read_value(value, assignment)
+    return fields
+
+
+def parse_config_fields(family: str, assignments: Iterable[str]) -> dict[str, Any]:
+    """Parse `field=value` strings into fields of a family's configuration and settings of its tokenizer.
+
+    Raises:
+        ValueError: a string has no "=", or the family has no such field. The message lists its fields.
+    """
+    fields = parse_assignments(assignments)
     get_family(family).split_fields(fields)
     return fields
 
@@ -51,11 +61,17 @@ def parse_tokenizer_settings(model_type: str, assignments: Sequence[str]) -> dic
     Raises:
         ValueError: a string has no "=", or the tokenizer has no such setting.
     """
-    known = FAMILIES[model_type].tokenizer_settings if model_type in FAMILIES else ()
-    for assignment in assignments:
-        if assignment.partition("=")[0].strip() not in known:
+    settings = parse_assignments(assignments)
+    check_tokenizer_settings(model_type, settings)
+    return settings
+
+
+def check_tokenizer_settings(model_type: str, names: Iterable[str]) -> None:
+    """Raise `ValueError` for a name that is no setting of the tokenizer of a checkpoint of a model type."""
+    settings = FAMILIES[model_type].tokenizer_settings if model_type in FAMILIES else ()
+    for name in names:
+        if name not in settings:
             raise ValueError(
-                f"{assignment!r} cannot be set: the fields of a checkpoint are fixed, and the tokenizer of this"
-                f" {model_type!r} checkpoint has {', '.join(known) or 'no'} settings."
+                f"{name!r} cannot be set: the fields of a checkpoint are fixed, and the tokenizer of this"
+                f" {model_type!r} checkpoint has {', '.join(settings) or 'no'} settings."
             )
-    return parse_config_fields(model_type, assignments) if assignments else {}

@@ -16,11 +16,10 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from hf_localattn.claims import claimed
-from hf_localattn.errors import exit_on_user_error
+from hf_localattn.errors import exit_on_interrupt, exit_on_user_error
 from hf_localattn.files import atomic_write, remove_leftovers
 from hf_localattn.inspection.draw import picture
 from hf_localattn.studies.processes import RunFailed
-from hf_localattn_command import exit_on_interrupt
 from reproduction.figures import figure_of
 from reproduction.plan import Selection, check_runs, plan, select
 from reproduction.report import write_report

@@ -1,11 +1,13 @@
-"""Imports go downwards only; every module belongs to one layer."""
+"""Imports go downwards only, those of the entry module too; every module belongs to one layer."""
 
 import ast
 from pathlib import Path
 
 import hf_localattn
+import hf_localattn_command
 
 PACKAGE = Path(hf_localattn.__file__).parent
+ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
     {"models", "resources", "extras", "files", "claims", "parsing"},
     {"errors", "exported", "kernels", "names"},
@@ -19,21 +21,23 @@ LAYERS = [
     {"training", "inspection"},
     {"tasks"},
     {"studies", "serving"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"hf_localattn_command"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-MODULES = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]
+MODULES = [ENTRY, *(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")]
 
 
 def layer(path):
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return path.stem if path == ENTRY else path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def package_imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("hf_localattn"))
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module.split(".")[0] == "hf_localattn":
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module.startswith("hf_localattn"):
             if node.module == "hf_localattn":
                 yield from (f"hf_localattn.{alias.name}" for alias in node.names)
             else:
@@ -47,9 +51,9 @@ def test_imports_go_downwards():
         own = layer(path)
         assert own in LEVEL, f"say in LAYERS where {own!r} belongs"
         for module in package_imports(path):
-            other = module.split(".")[1]
+            other = module.removeprefix("hf_localattn.").split(".")[0]
             if other not in (own, "__version__") and LEVEL[other] >= LEVEL[own]:
-                wrong.append(f"{path.relative_to(PACKAGE)} imports {module}, which is not below it")
+                wrong.append(f"{path.name} of {own} imports {module}, which is not below it")
     assert not wrong
 
 

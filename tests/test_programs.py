@@ -21,7 +21,7 @@ from hf_localattn.extras import EXTRAS
 from hf_localattn.names import SCRIPTS
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.study import argument_classes
-from hf_localattn.training.arguments import build_arguments, read_options
+from hf_localattn.training.reading import build_arguments, read_options
 from tests.programs import (
     DEMO,
     QUESTIONS,

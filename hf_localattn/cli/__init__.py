@@ -72,14 +72,15 @@ def run(words: Sequence[str]) -> int:
     """
     command = typer.main.get_command(app)
     try:
-        with command.make_context(NAME, list(words)) as context:
-            return command.invoke(context) or 0
-    except typer.Exit as ended:  # raised by --help and --version
+        with command.make_context(NAME, list(words) or ["--help"]) as context:
+            command.invoke(context)
+    except typer.Exit as ended:  # raised by --help, --version and `verify`
         return ended.exit_code
     except typer.TyperException as error:
         place = getattr(error, "ctx", None)
         remedy = "" if place is None else f" -- See `{place.command_path} --help`."
         raise ValueError(error.format_message() + remedy) from error
+    return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from hf_localattn.cli.train_command import require_parser
 from hf_localattn.names import family_names, find_family, read_config, resolve_backbone
@@ -143,7 +143,7 @@ def verify(
         bool, Option("--list", help="List equal files, with their sizes, and all files that a load does not read.")
     ] = False,
     with_diff: Annotated[bool, Option("--diff", help="Show the lines in which code files differ.")] = False,
-) -> int:
+) -> None:
     """Compare the code files of a checkpoint with those of this package, without running them.
 
     Files and entries that differ, are missing or are extra are printed, then what was not judged, settings that change
@@ -154,4 +154,4 @@ def verify(
 
     verification = verify_checkpoint(checkpoint)
     print(verification.report(with_equal=with_equal, with_diff=with_diff))
-    return 0 if verification.is_equal else 1
+    raise Exit(0 if verification.is_equal else 1)

@@ -16,7 +16,8 @@ from transformers.utils import ModelOutput
 from hf_localattn.exported import OnnxModel
 from hf_localattn.registry import task_of_class
 from hf_localattn.tasks import TASKS, Run, prepare_run
-from hf_localattn.training.arguments import ModelArguments, build_arguments, read_options
+from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.reading import build_arguments, read_options
 
 LABELS = {"labels", "start_positions"}
 """Inputs with which Trainer requires a loss. Questions are evaluated without."""

@@ -19,31 +19,32 @@ from hf_localattn.studies.processes import RunFailed, finished, run_all
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.study import FOLDS, Study, argument_classes, write_results
 from hf_localattn.tasks import Task
-from hf_localattn.training.arguments import build_arguments, read_options, set_up_logging
+from hf_localattn.training.arguments import set_up_logging
 from hf_localattn.training.output_folder import save_run
+from hf_localattn.training.reading import build_arguments
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
 
 
-def run_script(task: type[Task], arguments: Sequence[str] | None = None) -> dict[str, float]:
-    """Run a training script: parse and check its arguments, then train, evaluate and predict.
+def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
+    """Run a training command: check its options, then train, evaluate and predict.
 
     User errors end the program with one line, before training if possible.
 
     Args:
-        task: the task of the script.
-        arguments: words of the command line, or only the path of a .json file of options. Defaults to `sys.argv[1:]`.
+        task: the task.
+        options: options of the training scripts by name.
 
     Returns:
         All metrics.
     """
     with ExitStack() as claim:
         with exit_on_user_error():
-            options = read_options(argument_classes(task), arguments)
             model_args, data_args, training_args = build_arguments(argument_classes(task), options)
             set_up_logging(training_args)
-            execute = _prepare(Study(task, model_args, data_args, training_args, options), claim)
+            study = Study(task, model_args, data_args, training_args, options)
+            execute = _prepare(study, claim)
         with exit_on_user_error(OSError, RunFailed):
             return execute()
 

@@ -21,9 +21,9 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
+from hf_localattn.errors import ENDS_WITH_STDIN
 from hf_localattn.files import UNFINISHED, atomic_write
 from hf_localattn.studies.cluster import Cluster
-from hf_localattn_command import ENDS_WITH_STDIN
 
 logger = logging.getLogger(__name__)
 

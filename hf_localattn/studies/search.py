@@ -16,7 +16,7 @@ from typing import Any
 from tqdm.auto import tqdm
 from transformers import AutoConfig
 
-from hf_localattn.assignments import format_assignments, format_value, parse_config_fields
+from hf_localattn.assignments import format_assignments, format_value
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
 from hf_localattn.names import PLAIN, resolve_backbone
@@ -87,7 +87,7 @@ class Search:
             study = Study.of(self.study.script, {**self.study.options, **self.options_of(setting)})
             if self.family is None:
                 return dict(setting)
-            fields, _ = self.family.split_fields(parse_config_fields(self.family.name, study.model_args.local_config))
+            fields, _ = self.family.split_fields(study.model_args.local_fields)
             config = self.family.config(backbone_config=self.backbone_config, **fields)
         except ValueError as error:
             values = ", ".join(format_assignments(setting))

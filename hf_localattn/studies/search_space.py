@@ -25,7 +25,7 @@ SEARCHABLE = (
 """Training arguments that can be searched."""
 
 ARGUMENT_TYPES = typing.get_type_hints(TrainingArguments)
-"""Types of the training arguments: HfArgumentParser replaces optional ones in the dataclass later."""
+"""Types of the training arguments."""
 
 MOST_SETTINGS = 10_000
 """Maximum number of combinations that are tried without `--search_trials`."""

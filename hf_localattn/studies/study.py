@@ -20,8 +20,9 @@ from hf_localattn.files import atomic_write
 from hf_localattn.names import SCRIPTS
 from hf_localattn.studies.processes import ScriptRun
 from hf_localattn.tasks import DataArguments, Run, Task, prepare_run
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments, build_arguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.output_folder import RUN, arguments_of, check_same_run, check_unused
+from hf_localattn.training.reading import build_arguments
 
 FOLDS = "folds.json"
 """File of a cross-validation with its results."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -18,34 +17,8 @@ from hf_localattn.data.choices import (
 )
 from hf_localattn.data.rows import Data, labeled_rows
 from hf_localattn.metrics.classification_scores import SCORES
-from hf_localattn.tasks.task import DataArguments, Scored, Task, table_of
-from hf_localattn.training.arguments import documented
-
-
-@documented
-@dataclass
-class MultipleChoiceDataArguments(DataArguments):
-    """Data arguments for multiple choice.
-
-    Files are `.csv`, `.tsv`, `.json` or `.jsonl`. Rows have a list of choices, or SWAG's columns. Without files and
-    data set, SWAG is loaded from the Hub.
-
-    Args:
-        context_column_name: Column with the text that the choices refer to or continue.
-        question_column_name: Column with the question, if there is one.
-        choices_column_name: Column with the lists of choices; not needed for SWAG.
-        label_column_name: Column with the right choice: its index, counted from 0, its letter, its name or its text.
-    """
-
-    context_column_name: str = "context"
-    question_column_name: str = "question"
-    choices_column_name: str = "choices"
-    label_column_name: str = "label"
-
-    def __post_init__(self) -> None:
-        if self.dataset_name is None and not any(self.files.values()):
-            self.dataset_name, self.dataset_config_name = "allenai/swag", "regular"
-        super().__post_init__()
+from hf_localattn.tasks.task import Scored, Task, table_of
+from hf_localattn.training.data_arguments import MultipleChoiceDataArguments
 
 
 class MultipleChoice(Task):

@@ -35,8 +35,8 @@ from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, FoundCue, NegationFinder, knows_cues
 from hf_localattn.names import split_paths
 from hf_localattn.tasks.task import LIMITS, Scored, Splits, Task, choose_labels, label_fields
-from hf_localattn.tasks.token_classification import NEGATION, TokenClassificationDataArguments
 from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.data_arguments import NEGATION, TokenClassificationDataArguments
 
 logger = logging.getLogger(__name__)
 

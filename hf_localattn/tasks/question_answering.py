@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import datasets
@@ -21,36 +20,8 @@ from hf_localattn.data.questions import (
 )
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
-from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task
-from hf_localattn.training.arguments import documented
-
-
-@documented
-@dataclass
-class QuestionAnsweringDataArguments(DataArguments):
-    """Data arguments for extractive question answering.
-
-    Files are `.json` (SQuAD's format, or rows) or `.jsonl`; data sets on the Hub have SQuAD's columns.
-
-    Args:
-        max_seq_length: Number of tokens of a window: question, passage and special tokens.
-        pad_to_max_length: Pad all windows to max_seq_length; if false, to the longest in the batch (faster except on
-            TPUs).
-        version_2_with_negative: Some questions have no answer (SQuAD 2.0).
-        null_score_diff_threshold: Predict 'no answer' if its score exceeds that of the best answer by more than this
-            (SQuAD 2.0).
-        doc_stride: Number of tokens by which the windows of a long passage overlap.
-        n_best_size: Number of start and end positions combined, and of answers kept, per question.
-        max_answer_length: Maximum number of tokens of an answer.
-    """
-
-    max_seq_length: int = 384
-    pad_to_max_length: bool = True
-    version_2_with_negative: bool = False
-    null_score_diff_threshold: float = 0.0
-    doc_stride: int = 128
-    n_best_size: int = 20
-    max_answer_length: int = 30
+from hf_localattn.tasks.task import Scored, Splits, Task
+from hf_localattn.training.data_arguments import QuestionAnsweringDataArguments
 
 
 class QuestionAnswering(Task):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import datasets
@@ -15,42 +14,10 @@ from hf_localattn.data.questions import load_answered
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.generation_scores import meteor_name
-from hf_localattn.tasks.task import DataArguments, Scored, Task, input_length
-from hf_localattn.training.arguments import GenerationTrainingArguments, documented
+from hf_localattn.tasks.task import Scored, Task, input_length
+from hf_localattn.training.arguments import GenerationTrainingArguments
+from hf_localattn.training.data_arguments import QuestionGenerationDataArguments
 from hf_localattn.training.trainer import GenerationTrainer
-
-
-@documented
-@dataclass
-class QuestionGenerationDataArguments(DataArguments):
-    """Data arguments for question generation.
-
-    Files are `.json` (SQuAD's format, or rows) or `.jsonl`; data sets on the Hub have SQuAD's columns. Rows to predict
-    on need answers, but no questions.
-
-    Args:
-        max_source_length: Maximum number of tokens of answer and passage; a longer passage is cut to the part around
-            the answer.
-        max_target_length: Maximum number of tokens of a training question; longer ones are cut.
-        val_max_target_length: Maximum number of tokens of evaluation and generated questions; default:
-            max_target_length.
-        pad_to_max_length: Pad inputs and questions to these lengths instead of the longest in the batch; for TPUs,
-            slower elsewhere.
-        num_beams: Number of beams for generation; overrides --generation_num_beams.
-        ignore_pad_token_for_loss: Ignore the padding of questions in the loss.
-    """
-
-    max_seq_length: int = field(default=384, init=False)  # not an option: source and target have separate lengths
-    max_source_length: int = 384
-    max_target_length: int = 64
-    val_max_target_length: int | None = None
-    pad_to_max_length: bool = False
-    num_beams: int | None = None
-    ignore_pad_token_for_loss: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.val_max_target_length = self.val_max_target_length or self.max_target_length
 
 
 class QuestionGeneration(Task):

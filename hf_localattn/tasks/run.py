@@ -22,8 +22,9 @@ from hf_localattn.hub import Score
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
 from hf_localattn.tasks.task import LIMITS, PARTS, DataArguments, Splits, Task, prefix_of
-from hf_localattn.tasks.token_classification import NEGATION, TokenClassification
+from hf_localattn.tasks.token_classification import TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.data_arguments import NEGATION
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
 from hf_localattn.training.options import check_batches, check_task, check_training
 from hf_localattn.training.output_folder import (
@@ -146,7 +147,7 @@ def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None
     """
     args = task.args
     if args.num_folds is not None and args.held_out is None:
-        raise ValueError("--num_folds makes several runs: run them with hf_localattn.studies.command.run_script.")
+        raise ValueError("--num_folds makes several runs: run them with hf_localattn.studies.command.run_task.")
     hub: Mapping[str, Any] = {}
     if args.dataset_name is not None:
         hub_arguments |= {"streaming": args.streaming}

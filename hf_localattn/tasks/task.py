@@ -11,13 +11,12 @@ import datasets
 import torch
 from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.data.folds import Fold
 from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.data.rows import Data, row_numbers
 from hf_localattn.models.forward_inputs import longest_input
-from hf_localattn.names import find_files
 from hf_localattn.registry import family_of
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments, documented
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.data_arguments import DataArguments as DataArguments
 from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
@@ -36,96 +35,6 @@ def prefix_of(split: str) -> str:
     """Return the prefix of the metrics of a split: "eval_mismatched" of "validation_mismatched"."""
     part, separator, suffix = split.partition("_")
     return PARTS[part] + separator + suffix
-
-
-@documented
-@dataclass
-class DataArguments:
-    """Data files or data set of a run, and limits on their rows and lengths.
-
-    A file may be `sample:NAME`, one of the small files of the package.
-
-    Args:
-        dataset_name: Name of a data set on the Hub, which must load without a script.
-        dataset_config_name: Configuration name of the data set on the Hub.
-        train_file: Local file with training data.
-        validation_file: Local file with evaluation data.
-        test_file: Local file with data to predict on; labels are not needed.
-        overwrite_cache: Overwrite cached features.
-        preprocessing_num_workers: Number of processes for preprocessing.
-        max_seq_length: Maximum number of input tokens, with special tokens; longer inputs are cut.
-        pad_to_max_length: Pad all inputs to max_seq_length, not to the longest in the batch: for TPUs; slower
-            elsewhere.
-        skip_empty: Leave out rows with an empty text (question, context, sentence, choice) instead of raising an
-            error, and log their number. Predictions keep the index of each row in its file.
-        metric: Further metric to report: one of hf_localattn.metrics that suits the task, or a module of evaluate by
-            its name on the Hub or its path, whose code is executed. If it selects the best model and lower is better,
-            also give --greater_is_better false.
-        max_train_samples: Maximum number of training rows.
-        draw_train_samples: Draw the --max_train_samples rows at random, by --seed, instead of using the first ones. A
-            larger number with the same seed adds rows to those of a smaller one.
-        max_eval_samples: Maximum number of evaluation rows.
-        max_predict_samples: Maximum number of rows to predict on.
-        streaming: Read the training rows while the model is trained, and keep none of them: for data sets that do not
-            fit into memory or on the disk. Needs --max_steps. Files must be .jsonl.
-        num_folds: Number of folds for cross-validation. The runs write to OUTPUT_DIR/fold-1 and so on, and each is
-            tested on another part of the training data; mean and deviation of the scores are reported. All runs use
-            the --test_file or --validation_file, if given.
-        fold: Run only this fold of --num_folds, from 1, such as one task of a SLURM array. When all are finished, the
-            same command without --fold reports mean and deviation.
-
-    Raises:
-        ValueError: there are no data, or options contradict each other.
-        FileNotFoundError: there is no sample of this name.
-    """
-
-    dataset_name: str | None = None
-    dataset_config_name: str | None = None
-    train_file: str | None = None
-    validation_file: str | None = None
-    test_file: str | None = None
-    overwrite_cache: bool = False
-    preprocessing_num_workers: int | None = None
-    max_seq_length: int = 128
-    pad_to_max_length: bool = False
-    skip_empty: bool = False
-    metric: str | None = None
-    max_train_samples: int | None = None
-    draw_train_samples: bool = False
-    max_eval_samples: int | None = None
-    max_predict_samples: int | None = None
-    streaming: bool = False
-    num_folds: int | None = None
-    fold: int | None = None
-    held_out: Fold | None = field(default=None, init=False)  # not an option: the fold of the data of this run
-
-    def __post_init__(self) -> None:
-        for name, path in self.files.items():
-            if path is not None and "sample:" in path:
-                setattr(self, f"{name}_file", find_files(path))
-        has_files = any(self.files.values())
-        if self.dataset_name is None and not has_files:
-            raise ValueError("No data: give --dataset_name, or --train_file, --validation_file or --test_file.")
-        if self.dataset_name is not None and has_files:
-            raise ValueError("Give either --dataset_name or files, not both.")
-        for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"--{name} must be at least 1; got {value}.")
-        if self.draw_train_samples and self.max_train_samples is None:
-            raise ValueError("--draw_train_samples needs --max_train_samples: it draws that many of all rows.")
-        if self.fold is not None and not 1 <= self.fold <= (self.num_folds or 0):
-            raise ValueError(f"--fold {self.fold} is not one of {self.num_folds or 'no'} folds: see --num_folds.")
-        if self.num_folds is not None and self.num_folds < 2:
-            raise ValueError(f"--num_folds must be at least 2; got {self.num_folds}.")
-        if self.streaming and (self.num_folds is not None or self.draw_train_samples):
-            raise ValueError(
-                "--streaming cannot be used with --num_folds or --draw_train_samples, which need all rows."
-            )
-
-    @property
-    def files(self) -> dict[str, str | None]:
-        """File of each part of the data, or None."""
-        return {"train": self.train_file, "validation": self.validation_file, "test": self.test_file}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import datasets
@@ -22,15 +22,16 @@ from hf_localattn.data.labels import (
     predictions_from_logits,
 )
 from hf_localattn.data.rows import Data, labeled_rows, open_source
-from hf_localattn.data.texts import GLUE_TASKS, TextColumns, complete_columns, load_texts, tokenize_texts
+from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
-from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task, choose_labels, label_fields, table_of
-from hf_localattn.training.arguments import ModelArguments, documented
+from hf_localattn.tasks.task import Scored, Splits, Task, choose_labels, label_fields, table_of
+from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.data_arguments import GLUE as GLUE
+from hf_localattn.training.data_arguments import TextClassificationDataArguments
 
 logger = logging.getLogger(__name__)
 
-GLUE = "nyu-mll/glue"
 METRICS = {
     SINGLE_LABEL: ("accuracy", "macro_f1"),
     MULTI_LABEL: ("micro_f1", "macro_f1", "subset_accuracy"),
@@ -39,67 +40,6 @@ METRICS = {
 """Scores by problem type. Two classes also have `f1`, and `--metric_name` can add `matthews_correlation`."""
 COMBINED = "combined_score"
 """The mean of the metrics of a GLUE task with several metrics."""
-
-
-@documented
-@dataclass
-class TextClassificationDataArguments(DataArguments):
-    """Data arguments for text classification.
-
-    Files are `.csv`, `.tsv`, `.json` or `.jsonl`.
-
-    Args:
-        task_name: GLUE task, from the Hub or from files with its columns: cola, mnli, mrpc, qnli, qqp, rte, sst2,
-            stsb, wnli.
-        text_column_names: Column of the texts, or two columns separated by a comma; by default common names are tried.
-        label_column_name: Column of the labels; default: label.
-        label_names_file: .json file with a list of all class names, or an object with such a list per column; labels
-            may be its indices, or lists with a 0 or 1 for each class.
-        metric_name: Metric that selects the best model, reported with the usual ones: accuracy, f1, macro_f1,
-            micro_f1, subset_accuracy, matthews_correlation, pearson, spearmanr, mse, rmse.
-        do_regression: true: labels are scores; false: labels are classes; default: scores if they have a decimal
-            point.
-        skip_unlabeled: Leave out training and evaluation rows without a label instead of raising an error.
-    """
-
-    task_name: str | None = None
-    text_column_names: str | None = None
-    label_column_name: str | None = None
-    label_names_file: str | None = None
-    metric_name: str | None = None
-    do_regression: bool | None = None
-    skip_unlabeled: bool = field(default=False, metadata={"aliases": ["--skip_unlabelled"]})
-
-    def __post_init__(self) -> None:
-        if self.task_name is not None:
-            self.task_name = self.task_name.lower()
-            if self.task_name not in GLUE_TASKS:
-                raise ValueError(
-                    f"--task_name must be one of {', '.join(GLUE_TASKS)}; got {self.task_name!r}."
-                    " For other data leave it out, and give --dataset_name or files."
-                )
-            for name in ("do_regression", "label_names_file"):
-                if getattr(self, name) is not None:
-                    raise ValueError(f"--{name} cannot be used with --task_name, which sets the labels.")
-            if self.dataset_name is None and not any(self.files.values()):
-                self.dataset_name, self.dataset_config_name = GLUE, self.task_name
-        super().__post_init__()
-        if len(self.layout.texts) > 2:
-            raise ValueError(f"--text_column_names takes one column, or two; got {self.text_column_names!r}.")
-        if self.do_regression and self.label_names_file is not None:
-            raise ValueError("--label_names_file names classes, but --do_regression true reads scores: omit one.")
-        if self.streaming and self.skip_unlabeled:
-            raise ValueError("--streaming cannot be used with --skip_unlabeled: leave out such rows in the file.")
-
-    @property
-    def layout(self) -> TextColumns:
-        """Column names, and the problem type if the arguments determine it."""
-        layout = GLUE_TASKS[self.task_name] if self.task_name is not None else TextColumns()
-        if self.do_regression is not None:
-            layout = replace(layout, problem_type=REGRESSION if self.do_regression else SINGLE_LABEL)
-        if self.text_column_names is not None:
-            layout = replace(layout, texts=tuple(name.strip() for name in self.text_column_names.split(",")))
-        return replace(layout, label=self.label_column_name or layout.label, skip_unlabeled=self.skip_unlabeled)
 
 
 class TextClassification(Task):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -15,7 +15,6 @@ from transformers import DataCollatorForTokenClassification, PreTrainedModel, Pr
 
 from hf_localattn.data.column_files import UNSPECIFIED
 from hf_localattn.data.labels import SINGLE_LABEL, Labels
-from hf_localattn.data.negation import OPTIONS
 from hf_localattn.data.rows import Data, Source, row_numbers, sorted_labels
 from hf_localattn.data.words import (
     IGNORED,
@@ -30,13 +29,11 @@ from hf_localattn.data.words import (
 )
 from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
 from hf_localattn.metrics.word_scores import detection_scores, diagnosis_scores, entity_scores, select_metrics
-from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task, choose_labels, label_fields
-from hf_localattn.training.arguments import ModelArguments, documented
+from hf_localattn.tasks.task import Scored, Splits, Task, choose_labels, label_fields
+from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.data_arguments import TokenClassificationDataArguments
 
 logger = logging.getLogger(__name__)
-
-NEGATION = "negation"
-"""Value of `task_name` for `hf_localattn.tasks.negation`."""
 
 OWN_METRICS: dict[Any, tuple[str, ...]] = {
     entity_scores: ("entities",),
@@ -44,63 +41,6 @@ OWN_METRICS: dict[Any, tuple[str, ...]] = {
     diagnosis_scores: ("error_diagnosis", "entities"),
 }
 """Metrics that can read labels with such scores."""
-
-OF_NEGATION = (*OPTIONS, "detect_cues")
-"""Options that only `--task negation` has."""
-
-NOT_OF_NEGATION = ("text_column_name", "label_column_name", "label_names_file", "return_entity_level_metrics")
-"""Options that `--task negation` does not have."""
-
-
-@documented
-@dataclass
-class TokenClassificationDataArguments(DataArguments):
-    """Data arguments for token classification.
-
-    Files are `.json` or `.jsonl` (rows with lists), `.conllu`, `.xml` (CGED), or column files (`.conll`, `.txt`,
-    `.tsv`, `.bio`, `.iob`).
-
-    Args:
-        task_name: Labels are in the column <task_name>_tags, such as ner, pos or chunk. With negation, the words in
-            the scope of a given cue are found; data with part-of-speech tags also get the scores of *SEM 2012.
-        text_column_name: Column with the lists of words; default: tokens.
-        label_column_name: Column with the lists of labels; default: <task_name>_tags, or labels.
-        label_column_index: Index of the labels' column in a column file; -1: the last one.
-        conllu_column: Column with the labels in a CoNLL-U file: upos or xpos.
-        label_names_file: .json file with a list of all labels, or an object with such a list per column; labels may be
-            its indices.
-        label_all_tokens: Train on all tokens of a word (with I- instead of B- after the first), not only on the first
-            one.
-        return_entity_level_metrics: Report precision, recall and F1 of each type of entity, or of each label, in
-            addition to the overall ones.
-        cues: With --task negation: kind of cues, negation or speculation or both.
-        detect_cues: With --task negation: train one model that finds the cues of a sentence, too, not only their
-            scopes.
-        cue_in_scope: With --task negation: never removes the cue's words from its scope; corpus keeps the scope.
-        unmatched_scopes: With --task negation: scopes without a cue raise an error, or are dropped with a warning
-            (skip).
-    """
-
-    task_name: str = field(default="ner", metadata={"aliases": ["--task"]})
-    text_column_name: str | None = None
-    label_column_name: str | None = None
-    label_column_index: int = -1
-    conllu_column: str = "upos"
-    label_names_file: str | None = None
-    label_all_tokens: bool = False
-    return_entity_level_metrics: bool = False
-    cues: str = "negation"
-    detect_cues: bool = False
-    cue_in_scope: str = "never"
-    unmatched_scopes: str = "error"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in NOT_OF_NEGATION if self.task_name == NEGATION else OF_NEGATION:
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                raise ValueError(f"--{name} cannot be used with --task {self.task_name}: leave it out.")
-        if self.detect_cues and self.draw_train_samples:
-            raise ValueError("--draw_train_samples cannot be used with --detect_cues: it draws parts of sentences.")
 
 
 class TokenClassification(Task):

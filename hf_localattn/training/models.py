@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
-from hf_localattn.assignments import parse_config_fields, parse_tokenizer_settings
+from hf_localattn.assignments import check_tokenizer_settings
 from hf_localattn.errors import loading
 from hf_localattn.names import PLAIN, resolve_backbone
 from hf_localattn.pretrained import load_tokenizer, missing_inputs
@@ -35,8 +35,8 @@ def load_model_and_tokenizer(
         config_source = model_args.config_name or source
         with loading("config", config_source):
             config = AutoConfig.from_pretrained(config_source, **config_fields, **hub, **trust)
-        settings = parse_tokenizer_settings(config.model_type, model_args.local_config)
-        tokenizer = load_tokenizer(tokenizer_source, **settings, **hub, **trust)
+        check_tokenizer_settings(config.model_type, model_args.local_fields)
+        tokenizer = load_tokenizer(tokenizer_source, **model_args.local_fields, **hub, **trust)
         own = family_of(config)
         if own is not None and own.needs_parse(config) and hasattr(tokenizer, "check_parser"):
             tokenizer.check_parser()  # raise errors before the model is loaded and features are made
@@ -52,7 +52,7 @@ def load_model_and_tokenizer(
     else:
         assert model_args.family is not None
         family = get_family(model_args.family)
-        fields, settings = family.split_fields(parse_config_fields(model_args.family, model_args.local_config))
+        fields, settings = family.split_fields(model_args.local_fields)
         if task not in family.heads:
             raise ValueError(
                 f"The family {model_args.family!r} has no model for {task}; it has models for"

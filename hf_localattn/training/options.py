@@ -1,6 +1,7 @@
 """Every training argument of transformers: how a run treats it, and what a run refuses before it reads data.
 
-`FIELDS` is the table of docs/training_options.md. A new field of transformers that it lacks fails a test.
+`FIELDS` is the table of docs/training_options.md. A new field of transformers that it lacks fails a test. Functions
+import torch and transformers, since names of options are checked without them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,8 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal
 
-import huggingface_hub
-import torch
 from pydantic import AfterValidator, Field, PositiveInt, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
-from transformers import get_scheduler
-from transformers.debug_utils import DebugOption
-from transformers.utils import is_torch_bf16_gpu_available, is_torch_xla_available
 
 WORKS = "works"
 OURS = "ours decides"
@@ -82,6 +78,8 @@ def _evaluates(args: Any) -> bool:
 
 
 def _has_bfloat16(args: Any) -> bool:
+    from transformers.utils import is_torch_bf16_gpu_available, is_torch_xla_available
+
     return args.use_cpu or is_torch_bf16_gpu_available() or is_torch_xla_available()
 
 
@@ -94,7 +92,9 @@ def _has_deepspeed(args: Any) -> bool:
 
 
 def _has_token(task: Any) -> bool:
-    return (task.training_args.hub_token or huggingface_hub.get_token()) is not None
+    from huggingface_hub import get_token
+
+    return (task.training_args.hub_token or get_token()) is not None
 
 
 def _reports_to_installed(args: Any) -> bool:
@@ -115,6 +115,8 @@ def _has_lengths(task: Any) -> bool:
 
 
 def _traces_no_masks(task: Any) -> bool:
+    from transformers.debug_utils import DebugOption
+
     return DebugOption.UNDERFLOW_OVERFLOW not in task.training_args.debug
 
 
@@ -394,7 +396,8 @@ def check_training(args: Any) -> None:
         ValueError: an argument of one of them is missing, or is not one.
         ImportError: the library of the optimizer is not installed.
     """
-    from transformers import Trainer  # needs the extra `train`, which arguments do not
+    import torch
+    from transformers import Trainer, get_scheduler  # Trainer needs the extra `train`
 
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=args.learning_rate)
     with named_option(f"--lr_scheduler_type {args.lr_scheduler_type.value}"):

@@ -44,6 +44,8 @@ def test_init_makes_a_generating_checkpoint_of_an_encoder_decoder(tmp_path):
 def test_version_and_help(capsys):
     assert main(["--version"]) == 0
     assert __version__ in capsys.readouterr().out
+    assert main([]) == 0
+    assert "verify" in capsys.readouterr().out
     assert main(["init", "--help"]) == 0
     printed = capsys.readouterr().out
     assert "NAME=VALUE" in printed
@@ -62,7 +64,7 @@ def test_help_after_a_script_is_that_of_the_script(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "command"),
+        ("verfy x", "verify"),
         ("init cool", "'BACKBONE'. -- See `hf-localattn init --help`"),
         ("init cool tiny out --confg a=1", "--confg"),
         ("init cool tiny out --seed few", "'--seed'"),
@@ -115,7 +117,8 @@ def test_an_interrupted_command(words, monkeypatch, capsys):
 
 @pytest.mark.parametrize("script", [f"run_{name}.py" for name in SCRIPTS])
 def test_an_interrupted_script(script, monkeypatch, capsys):
-    monkeypatch.setattr(hf_localattn.studies.command, "run_script", interrupt)
+    monkeypatch.setattr(hf_localattn.studies.command, "run_task", interrupt)
+    monkeypatch.setattr(sys, "argv", [script])
     with pytest.raises(SystemExit, match=r"^130$"):
         runpy.run_path(str(ROOT / script), run_name="__main__")
     assert capsys.readouterr().err == RESUMABLE
@@ -123,7 +126,7 @@ def test_an_interrupted_script(script, monkeypatch, capsys):
 
 SWALLOWED = """
 import os, signal, time
-from hf_localattn_command import end_on_interrupt
+from hf_localattn.errors import end_on_interrupt
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 with end_on_interrupt():
     try:

@@ -10,10 +10,9 @@ from hf_localattn.training.arguments import (
     GenerationTrainingArguments,
     ModelArguments,
     TrainingArguments,
-    build_arguments,
-    read_options,
 )
 from hf_localattn.training.output_folder import mark_unfinished, prepare_output_folder
+from hf_localattn.training.reading import build_arguments, read_options
 
 CLASSES = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
 DATA = ["--train_file", "x.json", "--output_dir", "out"]
@@ -36,13 +35,17 @@ def parse(words):
         ("--family cool --backbone x --config_name y", "--config_name cannot be used with"),
         ("--model_name_or_path x --max_train_samples 0", "--max_train_samples must be at least 1"),
         ("--model_name_or_path x --dataset_name squad", "either --dataset_name or files"),
-        ("--famly cool --backbone x", "Unknown option --famly"),
+        ("--famly cool --backbone x", r"Unknown option --famly.*--family\?"),
         ("--model_name_or_path x --early_stopping_patience 2 --eval_strategy no", "--eval_strategy no"),
         ("--model_name_or_path x --early_stopping_patience 2 --save_strategy no", "--save_strategy no"),
         ("--model_name_or_path x --lookahead_alpha 0.5", "--lookahead_alpha needs --lookahead_steps"),
         ("--model_name_or_path x --learning_rat 1", "Unknown option --learning_rat"),
+        ("--learning-rat 1", r"Unknown option --learning_rat.*--learning_rate\?"),
         ("options.json --max_steps 3", "options.json"),
-        ("--model_name_or_path x --max_steps 1.5", "--max_steps: invalid int"),
+        ("--model_name_or_path x --max_steps 1.5", "--max_steps is '1.5'.*integer"),
+        ("--model_name_or_path x --max_steps", "--max_steps needs a value"),
+        ("--model_name_or_path x --max_steps 1 seed", "Unknown option seed"),
+        ("--model_name_or_path x --no_max_steps", "--max_steps is 'false'"),
         ("--model_name_or_path x --search_trials 2", "--search_trials needs --search_space"),
     ],
 )
@@ -63,9 +66,10 @@ def test_values_of_a_file_have_their_types(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ('{"max_steps": true}', "--max_steps needs a value"),
         ("[1]", "expected an object"),
         ("{\n", "line 2, column 1"),
-        ('{"lerning_rate": 1}', "Unknown option lerning_rate"),
+        ('{"lerning_rate": 1}', r"Unknown option lerning_rate.*learning_rate\?"),
         ('{"learning_rate": "fast"}', "learning_rate is 'fast'"),
         ('{"max_seq_length": 1.5}', "max_seq_length is 1.5"),
         ('{"local_config": "mode=l2g"}', "local_config is 'mode=l2g'"),
@@ -155,3 +159,22 @@ def test_a_sharded_checkpoint_of_another_folder_is_refused(tmp_path):
     assert prepare_output_folder(tmp_path / "theirs", str(sharded)) == str(sharded)
     with pytest.raises(ValueError, match="unpickles"):
         prepare_output_folder(tmp_path / "ours", str(sharded))
+
+
+def test_words_and_a_file_give_the_same_arguments(tmp_path):
+    """Flags, their negation, hyphens, aliases and several words."""
+    words = "--family=cool --backbone tiny --local_config num_local_layers=1 use_conv=false --max-steps 3 --skip_empty"
+    words += " --no_dataloader_pin_memory --do_train true --learning_rate 1e-4 --adam_beta1 0.5 --report_to none"
+    values = {"family": "cool", "backbone": "tiny", "local_config": ["num_local_layers=1", "use_conv=false"]}
+    values |= {"max_steps": 3, "skip_empty": True, "dataloader_pin_memory": False, "do_train": True}
+    values |= {
+        "learning_rate": 1e-4,
+        "adam_beta1": 0.5,
+        "report_to": "none",
+        "train_file": DATA[1],
+        "output_dir": "out",
+    }
+    (tmp_path / "options.json").write_text(json.dumps(values))
+    model_args, *others = parse([*words.split(), *DATA])
+    assert [model_args, *others] == list(parse([str(tmp_path / "options.json")]))
+    assert model_args.local_fields == {"num_local_layers": 1, "use_conv": False}

@@ -84,7 +84,7 @@ CONTRADICTIONS = [
 
 @pytest.mark.parametrize("options", CONTRADICTIONS, ids=str)
 def test_values_that_no_run_can_use(options, monkeypatch):
-    monkeypatch.setattr("hf_localattn.training.options.is_torch_bf16_gpu_available", lambda: False)
+    monkeypatch.setattr("transformers.utils.is_torch_bf16_gpu_available", lambda: False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     with pytest.raises(ValueError, match=f"--{next(iter(options))}"):

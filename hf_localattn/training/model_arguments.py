@@ -1,0 +1,83 @@
+"""Options that choose the model of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hf_localattn.names import PLAIN, family_names, find_family
+from hf_localattn.training.reading import documented
+
+
+@documented
+@dataclass
+class ModelArguments:
+    """The model to fine-tune: a checkpoint, or a pretrained backbone with new layers of a family.
+
+    Args:
+        model_name_or_path: Hub id or folder of the model to fine-tune. Give either this, or `family` and `backbone`.
+        family: Family of the local attention layers to add to the backbone, or `baseline` for the backbone alone. New
+            layers are initialized randomly.
+        backbone: Hub id or folder of the pretrained encoder for the family, or `tiny` for a small random one.
+        local_config: Fields of the family's configuration, such as `num_local_layers=2 use_conv=false`, and settings
+            of its tokenizer, such as `parser=de_core_news_sm`. With `model_name_or_path` only settings of the
+            tokenizer.
+        config_name: Hub id or folder of the configuration, if not the model's.
+        tokenizer_name: Hub id or folder of the tokenizer, if not the model's.
+        cache_dir: Cache folder for files from the Hub.
+        model_revision: Branch, tag or commit of the model on the Hub.
+        token: Token for private repositories on the Hub; by default the one of `hf auth login`.
+        ignore_mismatched_sizes: Initialize a new head if that of the checkpoint has another size, such as another
+            number of labels.
+        trust_remote_code: Run the Python code of the model's repository. Use it only if you have read that code.
+
+    Raises:
+        ValueError: options contradict each other, or the family or one of its fields does not exist.
+    """
+
+    model_name_or_path: str | None = None
+    family: str | None = None
+    backbone: str | None = None
+    local_config: list[str] = field(default_factory=list)
+    config_name: str | None = None
+    tokenizer_name: str | None = None
+    cache_dir: str | None = None
+    model_revision: str = "main"
+    token: str | None = None
+    ignore_mismatched_sizes: bool = False
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.model_name_or_path is None) == (self.family is None):
+            raise ValueError("Give either --model_name_or_path, or --family together with --backbone.")
+        if self.family is not None and self.backbone is None:
+            raise ValueError(f"--family {self.family} needs --backbone, a pretrained encoder's Hub id or folder.")
+        if self.family is None and self.backbone is not None:
+            raise ValueError(f"--backbone needs --family, one of {', '.join([*family_names(), PLAIN])}.")
+        if self.family is not None:
+            self.family = find_family(self.family, PLAIN)
+        if self.local_config and self.family == PLAIN:
+            raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
+        if self.config_name is not None and self.family not in (None, PLAIN):
+            raise ValueError("--config_name cannot be used with --family: set fields with --local_config.")
+        self.local_fields = self._read_local_config()
+
+    def _read_local_config(self) -> dict[str, Any]:
+        """Return the values of `local_config` by name. Fields of the family are checked."""
+        if not self.local_config:
+            return {}
+        from hf_localattn.assignments import parse_assignments, parse_config_fields  # imports torch and transformers
+
+        if self.family is None:
+            return parse_assignments(self.local_config)
+        return parse_config_fields(self.family, self.local_config)
+
+    @property
+    def source(self) -> str:
+        """Hub id or folder of the weights."""
+        return self.model_name_or_path or self.backbone or ""
+
+    @property
+    def hub(self) -> dict[str, Any]:
+        """Arguments of `from_pretrained` for files of the model on the Hub."""
+        return {"cache_dir": self.cache_dir, "revision": self.model_revision, "token": self.token}
