@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -19,6 +20,8 @@ RESUMABLE = ("init", "push", "train")
 INTERRUPTED = 130
 """Exit code of programs that end by Ctrl-C, as in shells."""
 
+ENDS_WITH_STDIN = "HF_LOCALATTN_ENDS_WITH_STDIN"
+"""Variable of the environment: the command ends when its standard input ends."""
 
 _RESUME = "Interrupted; run the same command again to resume."
 
@@ -58,8 +61,21 @@ def _end(*signaled: object) -> None:
     os._exit(INTERRUPTED)
 
 
+def _end_with_stdin() -> None:
+    """End this process when its standard input ends, because the process that writes it has ended."""
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        os._exit(1)  # `sys.exit` would end this thread only; files are written whole
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    if os.environ.pop(ENDS_WITH_STDIN, None):
+        _end_with_stdin()
     words = sys.argv[1:] if argv is None else argv
     with exit_on_interrupt(resumable=bool(words) and words[0] in RESUMABLE):
         from hf_localattn.cli import main

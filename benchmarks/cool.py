@@ -9,7 +9,7 @@ from torch.nn import functional
 from transformers import BertConfig, BertForQuestionAnswering
 
 from benchmarks.measure import seconds
-from benchmarks.registry import Step, case
+from benchmarks.registry import Scale, Step, case
 from hf_localattn import CoolConfig, CoolForQuestionAnswering, outlook_attention
 
 BATCH, LENGTH, WINDOW = 8, 384, 3
@@ -20,13 +20,16 @@ BATCH, LENGTH, WINDOW = 8, 384, 3
     f"COOL on BERT-base, question answering, training step at batch {BATCH}, length {LENGTH}; peer: the bare backbone",
     time_targets={"with conv": 1.06, "without conv": 1.30},
 )
-def training_step(device: torch.device) -> dict[str, Step]:
+def training_step(device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
-    mask = torch.ones(BATCH, LENGTH, dtype=torch.long)
-    mask[::2, 300:] = 0
-    positions = torch.randint(0, 300, (BATCH,))
+    batch = scale.limit(BATCH)
+    length = scale.limit(LENGTH)
+    shorter = 300 * length // LENGTH
+    mask = torch.ones(batch, length, dtype=torch.long)
+    mask[::2, shorter:] = 0
+    positions = torch.randint(0, shorter, (batch,))
     inputs = {
-        "input_ids": torch.randint(1000, 30000, (BATCH, LENGTH)),
+        "input_ids": scale.token_ids(batch, length),
         "attention_mask": mask,
         "start_positions": positions,
         "end_positions": positions,
@@ -37,19 +40,21 @@ def training_step(device: torch.device) -> dict[str, Step]:
         model(**inputs).loss.backward()
         model.zero_grad(set_to_none=True)
 
+    backbone = BertConfig(**scale.encoder)
     models = {
-        "backbone": BertForQuestionAnswering(BertConfig()),
-        "with conv": CoolForQuestionAnswering(CoolConfig()),
-        "without conv": CoolForQuestionAnswering(CoolConfig(use_conv=False)),
+        "backbone": BertForQuestionAnswering(backbone),
+        "with conv": CoolForQuestionAnswering(CoolConfig(backbone_config=backbone)),
+        "without conv": CoolForQuestionAnswering(CoolConfig(backbone_config=backbone, use_conv=False)),
     }
     return {name: partial(step, model.train().to(device)) for name, model in models.items()}
 
 
-def outlook_variants(features: int, device: torch.device) -> dict[str, Step]:
+def outlook_variants(features: int, device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
-    values = torch.randn(BATCH, LENGTH, features, device=device, requires_grad=True)
-    scores = torch.randn(BATCH, LENGTH, WINDOW, WINDOW, features, device=device, requires_grad=True)
-    gradient = torch.randn(BATCH, LENGTH, features, device=device)
+    shape = (scale.limit(BATCH), scale.limit(LENGTH))
+    values = torch.randn(*shape, features, device=device, requires_grad=True)
+    scores = torch.randn(*shape, WINDOW, WINDOW, features, device=device, requires_grad=True)
+    gradient = torch.randn(*shape, features, device=device)
 
     def step(function) -> None:
         function().backward(gradient)

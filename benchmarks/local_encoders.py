@@ -8,7 +8,7 @@ from typing import get_args
 import torch
 from transformers import BertConfig
 
-from benchmarks.registry import Step, case
+from benchmarks.registry import Scale, Step, case
 from hf_localattn import CoolConfig, CoolForTokenClassification
 from hf_localattn.models.configuration_local_attention import field_types
 from hf_localattn.models.cool_local_encoder import LAYERS
@@ -24,26 +24,29 @@ LENGTHS = (128, 512, 2048)
     f"COOL's local encoders on BERT-base, token classification, training step at batch {BATCH}, length {LENGTH}; "
     "peer: without a local encoder",
 )
-def training_step(device: torch.device) -> dict[str, Step]:
+def training_step(device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
+    length = scale.limit(LENGTH)
     inputs = {
-        "input_ids": torch.randint(1000, 30000, (BATCH, LENGTH), device=device),
-        "labels": torch.randint(0, 2, (BATCH, LENGTH), device=device),
+        "input_ids": scale.token_ids(BATCH, length).to(device),
+        "labels": torch.randint(0, 2, (BATCH, length), device=device),
     }
+    backbone = BertConfig(**scale.encoder)
 
     def step(model: torch.nn.Module) -> None:
         model(**inputs).loss.backward()
         model.zero_grad(set_to_none=True)
 
-    return {
-        name: partial(step, CoolForTokenClassification(CoolConfig(**fields)).train().to(device))
-        for name, fields in SETTINGS.items()
-    }
+    steps = {}
+    for name, fields in SETTINGS.items():
+        model = CoolForTokenClassification(CoolConfig(backbone_config=backbone, **fields))
+        steps[name] = partial(step, model.train().to(device))
+    return steps
 
 
-def layer_at_lengths(kind: str, device: torch.device) -> dict[str, Step]:
+def layer_at_lengths(kind: str, device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
-    config = CoolConfig(backbone_config=BertConfig(), local_attention=kind)
+    config = CoolConfig(backbone_config=BertConfig(**scale.encoder), local_attention=kind)
     layer = LAYERS[kind](config).to(device)
 
     def step(states: torch.Tensor) -> None:
@@ -51,8 +54,11 @@ def layer_at_lengths(kind: str, device: torch.device) -> dict[str, Step]:
         layer.zero_grad(set_to_none=True)
         states.grad = None
 
-    states = (torch.randn(BATCH, length, config.local_size, device=device) for length in LENGTHS)
-    return {f"length {one.shape[1]}": partial(step, one.requires_grad_()) for one in states}
+    steps = {}
+    for length in LENGTHS:
+        states = torch.randn(BATCH, scale.limit(length), config.local_size, device=device, requires_grad=True)
+        steps[f"length {length}"] = partial(step, states)
+    return steps
 
 
 for graph in ("rgcn", "gat", "hgt"):

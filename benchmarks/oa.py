@@ -8,24 +8,28 @@ from typing import get_args
 import torch
 from transformers import XLNetConfig, XLNetForTokenClassification
 
-from benchmarks.registry import Step, case
+from benchmarks.registry import Scale, Step, case
 from hf_localattn import OaXLNetConfig, OaXLNetForTokenClassification
 from hf_localattn.models.configuration_local_attention import field_types
 from hf_localattn.models.oa_attention import OrthogonalAttentionBlock
 
 INTERACTIONS = get_args(field_types(OaXLNetConfig)["local_attention"])[:-1]  # without "none"
 
-XLNET_BASE = {"model_type": "xlnet", "d_model": 768, "n_layer": 12, "n_head": 12, "d_inner": 3072}
+
+def backbone_of(scale: Scale) -> XLNetConfig:
+    """Return the configuration of XLNet-base, or of a tiny XLNet."""
+    size = scale.encoder.get("hidden_size", 768)
+    return XLNetConfig(
+        d_model=size,
+        n_layer=scale.encoder.get("num_hidden_layers", 12),
+        n_head=scale.encoder.get("num_attention_heads", 12),
+        d_inner=4 * size,
+    )
 
 
-def backbone_config() -> XLNetConfig:
-    """Return the configuration of XLNet-base."""
-    return XLNetConfig(**{name: value for name, value in XLNET_BASE.items() if name != "model_type"})
-
-
-def step(model: torch.nn.Module, given: dict[str, torch.Tensor]) -> None:
+def step(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> None:
     """Run one forward and backward pass."""
-    model(**given).loss.backward()
+    model(**inputs).loss.backward()
     model.zero_grad(set_to_none=True)
 
 
@@ -35,29 +39,28 @@ def step(model: torch.nn.Module, given: dict[str, torch.Tensor]) -> None:
     "peer: the bare backbone",
     time_targets=dict.fromkeys(INTERACTIONS, 1.30),
 )
-def training_step(device: torch.device) -> dict[str, Step]:
+def training_step(device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
-    batch, length = 8, 128
+    batch = scale.limit(8)
+    length = scale.limit(128)
     inputs = {
-        "input_ids": torch.randint(10, 30000, (batch, length)),
+        "input_ids": scale.token_ids(batch, length),
         "attention_mask": torch.ones(batch, length, dtype=torch.long),
         "labels": torch.randint(0, 2, (batch, length)),
     }
     inputs["attention_mask"][::2, : length // 4] = 0
     query = torch.zeros(batch, length, dtype=torch.long)
     for row in range(batch):
-        query[row, [60, 70, 90][: 1 + row % 3]] = 1
-    models = {
-        interaction: OaXLNetForTokenClassification(
-            OaXLNetConfig(backbone_config=XLNET_BASE, local_attention=interaction)
-        )
-        for interaction in INTERACTIONS
-    }
-    steps = {}
-    for name, model in {"backbone": XLNetForTokenClassification(backbone_config()), **models}.items():
-        given = inputs if name == "backbone" else {**inputs, "query_mask": query}
-        given = {key: tensor.to(device) for key, tensor in given.items()}
-        steps[name] = partial(step, model.train().to(device), given)
+        for place in (60, 70, 90)[: 1 + row % 3]:
+            query[row, place * length // 128] = 1
+    inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
+    backbone = XLNetForTokenClassification(backbone_of(scale))
+    steps = {"backbone": partial(step, backbone.train().to(device), inputs)}
+    inputs = {**inputs, "query_mask": query.to(device)}
+    for interaction in INTERACTIONS:
+        config = OaXLNetConfig(backbone_config=backbone_of(scale), local_attention=interaction)
+        model = OaXLNetForTokenClassification(config)
+        steps[interaction] = partial(step, model.train().to(device), inputs)
     return steps
 
 
@@ -67,16 +70,17 @@ def training_step(device: torch.device) -> dict[str, Step]:
     "tokens",
     memory_targets={"16 tokens": 2.0, "32 tokens": 4.0, "64 tokens": 8.0, "64 tokens in chunks of 48": 8.0 / 4},
 )
-def query_length(device: torch.device) -> dict[str, Step]:
+def query_length(device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
-    context = torch.randn(2, 384, 768, device=device)
+    backbone = backbone_of(scale)
+    context = torch.randn(2, scale.limit(384), backbone.hidden_size, device=device)
 
     def block_step(block: torch.nn.Module, tokens: int) -> None:
         states = context.clone().requires_grad_()
         block(states, states[:, :tokens])[0].square().sum().backward()
         block.zero_grad(set_to_none=True)
 
-    whole = OrthogonalAttentionBlock(768, 12, 768).to(device)
-    chunked = OrthogonalAttentionBlock(768, 12, 768, chunk_size=48).to(device)
+    whole = OrthogonalAttentionBlock(OaXLNetConfig(backbone_config=backbone)).to(device)
+    chunked = OrthogonalAttentionBlock(OaXLNetConfig(backbone_config=backbone, oa_chunk_size=48)).to(device)
     steps = {f"{tokens} tokens": partial(block_step, whole, tokens) for tokens in (8, 16, 32, 64)}
     return {**steps, "64 tokens in chunks of 48": partial(block_step, chunked, 64)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -11,12 +11,46 @@ Step = Callable[[], None]
 
 
 @dataclass(frozen=True)
+class Scale:
+    """Sizes of the models and inputs of a case.
+
+    Attributes:
+        encoder: Fields of the encoders; those of the base size by default.
+        vocabulary: Number of token ids.
+        longest: Upper limit of lengths and batches.
+    """
+
+    encoder: Mapping[str, int] = field(default_factory=dict)
+    vocabulary: int = 30_000
+    longest: int | None = None
+
+    def limit(self, count: int) -> int:
+        """Return a length or a size of a batch."""
+        return count if self.longest is None else min(count, self.longest)
+
+    def token_ids(self, batch: int, length: int) -> torch.Tensor:
+        """Return random ids (B, L) of ordinary tokens."""
+        return torch.randint(self.vocabulary // 30, self.vocabulary, (batch, length))
+
+
+MEASURED = Scale()
+TINY = Scale(
+    {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32},
+    vocabulary=300,
+    longest=12,
+)
+"""Sizes with which tests run each case."""
+
+Variants = Callable[[torch.device, Scale], dict[str, Step]]
+
+
+@dataclass(frozen=True)
 class Case:
-    """A benchmark. `variants` builds repeatable steps on a device."""
+    """A benchmark. `variants` builds repeatable steps on a device, of a scale."""
 
     name: str
     what: str
-    variants: Callable[[torch.device], dict[str, Step]]
+    variants: Variants
     time_targets: dict[str, float] = field(default_factory=dict)
     """Target for the time ratio to the peer, by variant; smaller is better."""
     memory_targets: dict[str, float] = field(default_factory=dict)
@@ -36,10 +70,10 @@ def case(
     memory_targets: dict[str, float] | None = None,
     check: Callable[[torch.device], None] | None = None,
     bounds: Callable[[torch.device], dict[str, float]] | None = None,
-) -> Callable[[Callable[[torch.device], dict[str, Step]]], Callable[[torch.device], dict[str, Step]]]:
+) -> Callable[[Variants], Variants]:
     """Register a function that builds the variants of a case. The first variant is the peer of the others."""
 
-    def register(variants: Callable[[torch.device], dict[str, Step]]) -> Callable[[torch.device], dict[str, Step]]:
+    def register(variants: Variants) -> Variants:
         CASES[name] = Case(name, what, variants, time_targets or {}, memory_targets or {}, check, bounds)
         return variants
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
-from benchmarks.registry import Step, case
+from benchmarks.registry import Scale, Step, case
 from hf_localattn import SamRobertaConfig, SamRobertaForSequenceClassification
 
 
@@ -17,25 +17,25 @@ from hf_localattn import SamRobertaConfig, SamRobertaForSequenceClassification
     "quarter; peer: the stock class",
     time_targets={"sam": 1.15},  # and at most 1.02 of the time of rb
 )
-def training_step(device: torch.device) -> dict[str, Step]:
+def training_step(device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
-    batch, length = 8, 128
-    given = {
-        "input_ids": torch.randint(1000, 30000, (batch, length)),
+    batch = scale.limit(8)
+    length = scale.limit(128)
+    inputs = {
+        "input_ids": scale.token_ids(batch, length),
         "attention_mask": torch.ones(batch, length, dtype=torch.long),
         "labels": torch.zeros(batch, dtype=torch.long),
     }
-    given["attention_mask"][::2, length * 3 // 4 :] = 0
-    given = {key: tensor.to(device) for key, tensor in given.items()}
+    inputs["attention_mask"][::2, length * 3 // 4 :] = 0
+    inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
 
     def step(model: torch.nn.Module) -> None:
-        model(**given).loss.backward()
+        model(**inputs).loss.backward()
         model.zero_grad(set_to_none=True)
 
-    backbone = {"model_type": "roberta", "max_position_embeddings": 514, "vocab_size": 50265}
-    stock = RobertaConfig(**{name: value for name, value in backbone.items() if name != "model_type"})
-    models = {"backbone": RobertaForSequenceClassification(stock)} | {
-        head: SamRobertaForSequenceClassification(SamRobertaConfig(backbone_config=backbone, pooling=head))
-        for head in ("none", "rb", "rba", "sam", "disan")
-    }
+    backbone = RobertaConfig(max_position_embeddings=514, vocab_size=50265, **scale.encoder)
+    models: dict[str, torch.nn.Module] = {"backbone": RobertaForSequenceClassification(backbone)}
+    for pooling in ("none", "rb", "rba", "sam", "disan"):
+        config = SamRobertaConfig(backbone_config=backbone, pooling=pooling)
+        models[pooling] = SamRobertaForSequenceClassification(config)
     return {name: partial(step, model.train().to(device)) for name, model in models.items()}

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from benchmarks.registry import Step, case
+from benchmarks.registry import Scale, Step, case
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertTokenizer
 from hf_localattn.models import sla_parser
 from hf_localattn.resources import reading_comprehension, tiny_backbone
@@ -36,29 +36,30 @@ def sentences(batch: int, length: int) -> dict[str, torch.Tensor]:
     return {"word_index": word_index, "dep_heads": dep_heads}
 
 
-def training_step(length: int, device: torch.device) -> dict[str, Step]:
+def training_step(length: int, device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
-    batch = TOKENS // length
+    kinds = ("syntax", "window", "sgnet", "lisa") if length == 128 else ("syntax", "window")
+    batch = scale.limit(TOKENS // length)
+    length = scale.limit(length)
     inputs = {
-        "input_ids": torch.randint(1000, 30000, (batch, length)),
+        "input_ids": scale.token_ids(batch, length),
         "attention_mask": torch.ones(batch, length, dtype=torch.long),
         "labels": torch.zeros(batch, dtype=torch.long),
     }
     inputs["attention_mask"][::2, length * 3 // 4 :] = 0
-    structure = sentences(batch, length)
+    inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
+    structure = {name: tensor.to(device) for name, tensor in sentences(batch, length).items()}
 
-    def step(model: torch.nn.Module, given: dict[str, torch.Tensor]) -> None:
-        model(**given).loss.backward()
+    def step(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> None:
+        model(**inputs).loss.backward()
         model.zero_grad(set_to_none=True)
 
-    kinds = ("syntax", "window", "sgnet", "lisa") if length == 128 else ("syntax", "window")
-    models = {kind: SlaBertForSequenceClassification(SlaBertConfig(local_attention=kind)) for kind in kinds}
-    models = {"backbone": BertForSequenceClassification(BertConfig()), **models}
-    steps = {}
-    for name, model in models.items():
-        given = inputs if name == "backbone" else inputs | structure
-        given = {key: tensor.to(device) for key, tensor in given.items()}
-        steps[name] = partial(step, model.train().to(device), given)
+    backbone = BertConfig(**scale.encoder)
+    stock = BertForSequenceClassification(backbone)
+    steps = {"backbone": partial(step, stock.train().to(device), inputs)}
+    for kind in kinds:
+        model = SlaBertForSequenceClassification(SlaBertConfig(backbone_config=backbone, local_attention=kind))
+        steps[kind] = partial(step, model.train().to(device), inputs | structure)
     return steps
 
 
@@ -77,12 +78,12 @@ for length in (128, 512):
     "SlaBertTokenizer with parsing and an empty cache; peer: `nlp.pipe` of the same spaCy pipeline",
     time_targets={"tokenizer": 1 / 0.85},
 )
-def tokenizing(device: torch.device) -> dict[str, Step]:
+def tokenizing(device: torch.device, scale: Scale) -> dict[str, Step]:
     """Return the steps. The environment variable PARSER names the pipeline."""
     parser = os.environ.get("PARSER", "en_core_web_sm")
     articles = json.loads(reading_comprehension()["train"].read_text())["data"]
     contexts = [paragraph["context"] for article in articles for paragraph in article["paragraphs"]]
-    texts = list(dict.fromkeys(contexts))[:1000]
+    texts = list(dict.fromkeys(contexts))[: scale.limit(1000)]
     pipeline = sla_parser.load_pipeline(parser)
     tokenizer = SlaBertTokenizer.from_backbone(AutoTokenizer.from_pretrained(tiny_backbone()), parser=parser)
 

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -58,27 +59,35 @@ def execute(
         if run.task.script in MEASURES:
             _record(run, MEASURES[run.task.script][1](run.study()), {})
             yield run, None
-    for timed in (False, True):
-        own = [run for run in left.values() if run.task.script not in MEASURES and run.has_ratios == timed]
-        place = (1, None) if timed else (workers, ray_address)
-        use_cpu = all(run.options.get("use_cpu") for run in own)
-        ended = run_all(map(_script_run, own), *place, use_cpu=use_cpu) if own else ()
-        for done, metrics in tqdm(ended, total=len(own), unit="run", disable=not own):
-            run = left[done.folder]
-            if isinstance(metrics, RunFailed):
-                yield run, metrics
-                continue
-            was_kept = _beside(run, ".result.json").is_file()  # the model was tested on more corpora
-            known = read_json(run.folder / RUN).items()
-            data = {name.removesuffix(" data"): value for name, value in known if name.endswith(" data")}
-            metrics["train_seconds_per_epoch"] = metrics["train_runtime"] / metrics["epoch"]
-            for title, test in zip(run.tests, done.then, strict=True):
-                tested = (finished(test.folder) or {}).items()
-                metrics |= {f"{name}@{title}": value for name, value in tested if name.startswith("predict_")}
-            _record(run, metrics, data)
-            if not (keep_models or was_kept):
-                discard(run.folder)
-            yield run, None
+    for is_timed in (False, True):
+        trainings = [run for run in left.values() if run.task.script not in MEASURES and run.has_ratios == is_timed]
+        if not trainings:
+            continue
+        place = (1, None) if is_timed else (workers, ray_address)
+        use_cpu = all(run.options.get("use_cpu") for run in trainings)
+        script_runs = [_script_run(run) for run in trainings]
+        with closing(run_all(script_runs, *place, use_cpu=use_cpu)) as ended:
+            for script_run, metrics in tqdm(ended, total=len(trainings), unit="run"):
+                run = left[script_run.folder]
+                if isinstance(metrics, RunFailed):
+                    yield run, metrics
+                else:
+                    _finish(run, script_run, metrics, keep_models=keep_models)
+                    yield run, None
+
+
+def _finish(run: TableRun, script_run: ScriptRun, metrics: dict[str, Any], *, keep_models: bool) -> None:
+    """Write the record of a training, and remove its model unless it is kept."""
+    was_kept = _beside(run, ".result.json").is_file()  # the model was tested on more corpora
+    record = read_json(run.folder / RUN)
+    data = {name.removesuffix(" data"): value for name, value in record.items() if name.endswith(" data")}
+    metrics["train_seconds_per_epoch"] = metrics["train_runtime"] / metrics["epoch"]
+    for title, test in zip(run.tests, script_run.then, strict=True):
+        scores = finished(test.folder) or {}
+        metrics |= {f"{name}@{title}": value for name, value in scores.items() if name.startswith("predict_")}
+    _record(run, metrics, data)
+    if not (keep_models or was_kept):
+        discard(run.folder)
 
 
 def _script_run(run: TableRun) -> ScriptRun:

@@ -33,7 +33,7 @@ ROOMS = {
     "tokenizers": ("models/tokenization_*.py", "models/sla_al*.py", "models/sla_p*.py", "models/negation_finder.py"),
     "readers": ("data/*.py",),
     "metrics": ("metrics/*.py",),
-    "statistics": ("studies/statistics.py", "studies/compare.py", "studies/search_space.py", "tasks/run.py"),
+    "statistics": ("studies/compare.py", "studies/search_space.py", "tasks/run.py"),
 }
 
 SWAPS = {
@@ -108,10 +108,25 @@ def _code(node):
                 yield from _code(child)
 
 
+def files_of(room):
+    """Return the files of a room, sorted.
+
+    Raises:
+        ValueError: There is no file with one of its names.
+    """
+    files = set()
+    for pattern in ROOMS[room]:
+        matching = set(PACKAGE.glob(pattern))
+        if not matching:
+            raise ValueError(f"The room {room!r} names {pattern!r}, but there is no such file: correct `ROOMS`.")
+        files |= matching
+    return sorted(files)
+
+
 def draw(count, seed):
     drawn = []
-    for room, patterns in ROOMS.items():
-        files = sorted({file for pattern in patterns for file in PACKAGE.glob(pattern)})
+    for room in ROOMS:
+        files = files_of(room)
         possible = [mutant for file in files for mutant in mutants(room, file)]
         drawn += random.Random(f"{seed} {room}").sample(possible, count)
     return drawn

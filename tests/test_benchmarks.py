@@ -16,10 +16,11 @@ from benchmarks import __main__ as runner
 from benchmarks import negation, serving
 from benchmarks.measure import measure, peak_bytes
 from benchmarks.negation import CLINICAL, Trap, evaluate, is_negated, read_traps, scores
-from benchmarks.registry import CASES, Case
+from benchmarks.registry import CASES, TINY, Case
 from scripts import costs
 from tests.qa_helpers import write_jsonl
 from tests.serving.test_export import COPIED, checkpoint_of
+from tests.tiny_parser import tiny_parser
 
 CPU = torch.device("cpu")
 
@@ -41,10 +42,8 @@ def test_ratios_are_to_the_first_variant_and_a_peak_counts_what_is_held_at_once(
 def test_results_are_written_with_their_environment_unless_they_are_wrong(tmp_path, monkeypatch, capsys):
     variants = {"peer": partial(allocate, 10)}
     bounds = {"sums": 1e-9, "memory": 1e-10}
-    mini = Case("mini", "a mini case", lambda device: variants, {"peer": 1.0}, bounds=lambda device: bounds)
-    wrong = Case(
-        "wrong", "a wrong case", lambda device: pytest.fail("measured"), check=Mock(side_effect=AssertionError)
-    )
+    mini = Case("mini", "a mini case", lambda device, scale: variants, {"peer": 1.0}, bounds=lambda device: bounds)
+    wrong = Case("wrong", "a wrong case", lambda *_: pytest.fail("measured"), check=Mock(side_effect=AssertionError))
     monkeypatch.setattr(runner, "CASES", {"mini": mini, "wrong": wrong})
     settings = ["--device", "cpu", "--repeats", "1", "--threads", "1", "--output", str(tmp_path)]
     monkeypatch.setattr("sys.argv", ["benchmarks", *settings])
@@ -60,6 +59,15 @@ def test_results_are_written_with_their_environment_unless_they_are_wrong(tmp_pa
     assert {"torch", "transformers", "device", "threads", "date"} <= result["environment"].keys()
     measured = result["variants"]["peer"]
     assert measured["share_of_bound"] == pytest.approx(1e-9 / min(measured["seconds"]), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_case_runs_at_a_tiny_size(name, monkeypatch):
+    monkeypatch.setenv("PARSER", str(tiny_parser()))
+    steps = CASES[name].variants(CPU, TINY)
+    assert CASES[name].time_targets.keys() | CASES[name].memory_targets.keys() <= steps.keys()
+    for step in steps.values():
+        step()
 
 
 def test_committed_results_belong_to_a_case_and_are_in_a_table():

@@ -139,15 +139,19 @@ def verify(
     checkpoint: Annotated[
         str, Argument(metavar="CHECKPOINT", help="Folder of a model, or OWNER/NAME or OWNER/NAME@REVISION on the Hub.")
     ],
-    with_equal: Annotated[bool, Option("--list", help="List equal files, too, with their numbers of lines.")] = False,
+    with_equal: Annotated[
+        bool, Option("--list", help="List equal files, with their sizes, and all files that a load does not read.")
+    ] = False,
+    with_diff: Annotated[bool, Option("--diff", help="Show the lines in which code files differ.")] = False,
 ) -> int:
     """Compare the code files of a checkpoint with those of this package, without running them.
 
-    Files and entries that differ, are missing or are extra are printed. The exit code is 0 if there are none, and 1 if
-    there are.
+    Files and entries that differ, are missing or are extra are printed, then what was not judged, settings that change
+    what the model reads, and files that a load does not read. The exit code is 0 if all code is equal, and 1 if it is
+    not.
     """
     from hf_localattn.hub import verify_checkpoint
 
     verification = verify_checkpoint(checkpoint)
-    print(verification.report(with_equal=with_equal))
+    print(verification.report(with_equal=with_equal, with_diff=with_diff))
     return 0 if verification.is_equal else 1

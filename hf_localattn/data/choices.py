@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from string import ascii_uppercase
+from string import ascii_letters, ascii_uppercase
 from typing import Any
 
 import torch
-from datasets import Dataset, Features, List, Value
+from datasets import ClassLabel, Dataset, Features, List, Value
 from transformers import DataCollatorForMultipleChoice, PreTrainedTokenizerBase
 
+from hf_localattn.data.labels import MISSING_TEXTS
 from hf_localattn.data.rows import (
     SKIP,
+    TABLE_SUFFIXES,
     Column,
     Data,
     EmptyText,
     Record,
+    Source,
     as_list,
     convert_rows,
+    describe_missing,
     describe_value,
+    find_missing,
+    label_column,
     open_source,
     row_numbers,
     shorten,
@@ -30,6 +38,10 @@ from hf_localattn.data.rows import (
 CHOICE_FEATURES = Features({"context": Value("string"), "choices": List(Value("string")), "label": Value("int64")})
 
 SWAG_ENDING = re.compile(r"ending(\d{1,9})")
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,9}(\.0*)?")
+
+TEXT_REMEDY = "give --context_column_name or --question_column_name"
+CHOICES_REMEDY = "give --choices_column_name, a column with lists of texts, or SWAG's columns sent1, ending0, ending1"
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,7 @@ class ChoiceColumns:
         choices: column of the choices: a list of texts, or an object with two lists, "text" (the choices) and "label"
             (a name for each choice).
         label: column of the correct choice: its number from 0, its letter (A is the first), its name, or its text.
+            A number is an index, and a text is compared with the choices first.
     """
 
     context: str = "context"
@@ -53,13 +66,36 @@ class ChoiceColumns:
     label: str = "label"
 
 
+@dataclass(frozen=True)
+class ChoiceFormat:
+    """Format of the rows of a file or data set.
+
+    Args:
+        columns: names of the columns.
+        label: column of the label.
+        listed: columns that rows with a list of choices need.
+        swag: columns that rows with SWAG's endings need.
+        is_table: True if all values are texts, as in .csv files: the label "1" may then be the index 1.
+        label_names: names of a `ClassLabel` that are not its indices, *optional*.
+        may_be_empty: accept an empty question or context.
+    """
+
+    columns: ChoiceColumns
+    label: Column
+    listed: tuple[Column, ...]
+    swag: tuple[Column, ...]
+    is_table: bool
+    label_names: tuple[str, ...] | None
+    may_be_empty: bool
+
+
 def load_choices(
     data: Data, columns: ChoiceColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
     """Load multiple-choice rows into the columns `context`, `choices` and `label`.
 
-    `choices` is a list of texts that can follow the context, and `label` is the index of the correct choice. If any
-    row has no label, the column `label` is missing.
+    `choices` is a list of texts that can follow the context, and `label` is the index of the correct choice. If some
+    rows have no label, the column is named `known_label`, and has None there. If no row has one, it is missing.
 
     Args:
         data: a .csv or .tsv file with SWAG's columns, a .json or .jsonl file, or a data set.
@@ -72,79 +108,156 @@ def load_choices(
         FileNotFoundError: the file does not exist.
         ValueError: the data are invalid. The message names the row and a remedy.
     """
-    source, columns = open_source(data, "rows"), columns or ChoiceColumns()
+    source = open_source(data, "rows")
+    columns = columns or ChoiceColumns()
     label = Column(columns.label, None, required=require_labels, remedy="give --label_column_name")
-    others = [Column(name, None, required=False) for name in (columns.context, columns.question, columns.choices)]
-    convert = partial(_convert, columns=columns, label=label, may_be_empty=not skip_empty)
-    rows = convert_rows(source, [*others, label], CHOICE_FEATURES, convert, skip_empty=skip_empty)
+    is_table = not isinstance(source.rows, Dataset) and source.name.endswith(TABLE_SUFFIXES)
+    text = Column((columns.context, columns.question), remedy=TEXT_REMEDY)
+    choice_format = ChoiceFormat(
+        columns=columns,
+        label=label,
+        listed=(text, Column(columns.choices, remedy=CHOICES_REMEDY), label),
+        swag=(Column("sent1"), label),
+        is_table=is_table,
+        label_names=_label_names(source, columns.label),
+        may_be_empty=not skip_empty,
+    )
+    present = source.rows.column_names if isinstance(source.rows, Dataset) else ()
+    required = _required_columns(choice_format, present)
+    convert = partial(_convert, layout=choice_format)
+    rows = convert_rows(source, required, CHOICE_FEATURES, convert, skip_empty=skip_empty)
     counts = [len(choices) for choices in rows["choices"]]
-    if wrong := [place for place, count in enumerate(counts) if count != counts[0]]:
+    if wrong := [row for row, count in enumerate(counts) if count != counts[0]]:
         where = source.where(row_numbers(rows)[wrong[0]])
         found = f"{counts[wrong[0]]} choices, but {counts[0]} in the first row"
         raise ValueError(f"{where}: {found}; correct or remove rows that differ.")
-    return rows.remove_columns("label") if any(label is None for label in rows["label"]) else rows
+    column = label_column(rows["label"][:])
+    if column is None:
+        return rows.remove_columns("label")
+    return rows if column == "label" else rows.rename_column("label", column)
 
 
-def _convert(record: Record, columns: ChoiceColumns, label: Column, may_be_empty: bool) -> Record:
-    choices, names = _read_choices(record, columns)
-    if columns.choices in record:
-        texts = [name for name in (columns.context, columns.question) if name in record] or [columns.context]
+def _label_names(source: Source, column: str) -> tuple[str, ...] | None:
+    """Return the names of a data set's `ClassLabel`; None if they are the indices."""
+    feature = source.rows.features.get(column) if isinstance(source.rows, Dataset) else None
+    if not isinstance(feature, ClassLabel) or feature.names == [str(index) for index in range(feature.num_classes)]:
+        return None
+    return tuple(feature.names)
+
+
+def _convert(record: Record, layout: ChoiceFormat) -> Record:
+    columns = layout.columns
+    if missing := find_missing(_required_columns(layout, record), record):
+        raise ValueError(describe_missing(missing, record))
+    endings = [] if columns.choices in record else _swag_endings(record)
+    raw_choices, names = _read_choices(record, columns, endings)
+    if endings:
+        text_columns = ["sent1", *(["sent2"] if record.get("sent2") else [])]
     else:
-        texts = ["sent1", *(["sent2"] if record.get("sent2") else [])]
-    remedy = "give --context_column_name or --question_column_name"
+        text_columns = [name for name in (columns.context, columns.question) if name in record]
     context, *beginning = (
-        Column(name, may_be_empty=may_be_empty, remedy=remedy).read(record).strip() for name in texts
+        Column(name, may_be_empty=layout.may_be_empty, remedy=TEXT_REMEDY).read(record).strip()
+        for name in text_columns
     )
-    if len(choices) < 2:
-        raise ValueError(f"{len(choices)} choices: there must be at least two.")
-    for number, choice in enumerate(choices):
+    if len(raw_choices) < 2:
+        raise ValueError(f"{len(raw_choices)} choices: there must be at least two.")
+    for index, choice in enumerate(raw_choices):
         if choice is None or (isinstance(choice, str) and not choice.strip()):
-            raise EmptyText(f"choice {number} is empty; {SKIP}")
+            raise EmptyText(f"choice {index} is empty; {SKIP}")
         if not isinstance(choice, str):
-            raise ValueError(f"choice {number} must be a text; found {describe_value(choice)}.")
-    choices = [" ".join(filter(None, (*beginning, choice.strip()))) for choice in choices]
-    return {"context": context, "choices": choices, "label": _read_label(record, label, choices, names)}
+            raise ValueError(f"choice {index} must be a text; found {describe_value(choice)}.")
+    label = _read_label(record, layout, [" ".join(choice.split()) for choice in raw_choices], names)
+    choices = [" ".join(filter(None, (*beginning, choice.strip()))) for choice in raw_choices]
+    return {"context": context, "choices": choices, "label": label}
 
 
-def _read_choices(record: Record, columns: ChoiceColumns) -> tuple[list[Any], list[str]]:
+def _required_columns(layout: ChoiceFormat, present: Collection[str]) -> tuple[Column, ...]:
+    """Return the columns that rows with these columns need: SWAG's if they have its endings."""
+    is_swag = layout.columns.choices not in present and _swag_endings(present)
+    return layout.swag if is_swag else layout.listed
+
+
+def _swag_endings(present: Iterable[str]) -> list[str]:
+    """Return SWAG's columns with endings, in order."""
+    endings = []
+    for name in present:
+        if match := SWAG_ENDING.fullmatch(str(name)):
+            endings.append((int(match[1]), name))
+    return [name for _, name in sorted(endings)]
+
+
+def _read_choices(record: Record, columns: ChoiceColumns, endings: list[str]) -> tuple[list[Any], list[str]]:
     """Return the choices of a row, and their names, if any."""
-    if columns.choices not in record:
-        endings = [(int(match[1]), name) for name in record if (match := SWAG_ENDING.fullmatch(str(name)))]
-        if not endings:
-            found = ", ".join(map(str, record))
-            raise ValueError(
-                f"has neither {columns.choices!r} nor SWAG's ending0, ending1 … (it has {found}); give"
-                " --choices_column_name, a column with lists of texts."
-            )
-        return [record[name] for _, name in sorted(endings)], []
+    if endings:
+        return [record[name] for name in endings], []
     choices = as_list(record[columns.choices])
     if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):
-        return choices["text"], [str(name) for name in choices["label"]]
+        texts, names = choices["text"], [str(name) for name in choices["label"]]
+        if len(texts) != len(names) or len(names) != len(set(names)):
+            raise ValueError(
+                f"the field {columns.choices!r} needs one name for each of its {len(texts)} texts; found"
+                f" {shorten(', '.join(names))}."
+            )
+        return texts, names
     if not isinstance(choices, list):
-        raise ValueError(f"the field {columns.choices!r} must be a list of texts; found {describe_value(choices)}.")
+        found = describe_value(choices)
+        raise ValueError(f"the field {columns.choices!r} must be a list of texts, as JSON in a cell; found {found}.")
     return choices, []
 
 
-def _read_label(record: Record, column: Column, choices: list[str], names: list[str]) -> int | None:
-    """Return the number of the correct choice, from 0; None for a row without a label if labels are optional."""
-    label = column.read(record)
-    if label is None or str(label) in ("", "-1"):
-        if column.required:
-            raise ValueError(f"the field {str(column)!r} holds no label; found {describe_value(label)}.")
+def _read_label(record: Record, layout: ChoiceFormat, choices: list[str], names: list[str]) -> int | None:
+    """Return the index of the correct choice; None for a row without a label if labels are optional.
+
+    A number is an index. A text is the name of a choice, its text, the number or its letter: the first of these that
+    fits. A text that may be the number of another choice is an error in tables, whose numbers are texts.
+    """
+    raw = layout.label.read(record)
+    if _is_missing(raw, choices):
+        if layout.label.required:
+            raise ValueError(f"the field {str(layout.label)!r} holds no label; found {describe_value(raw)}.")
         return None
-    name, letters = "" if isinstance(label, bool) else str(label).strip(), ascii_uppercase[: len(choices)]
-    if names:
-        number = names.index(name) if name in names else -1
-    elif choices.count(name) == 1:
-        number = choices.index(name)
-    elif re.fullmatch(r"\d{1,9}", name):
-        number = int(name)
-    else:
-        number = letters.find(name.upper()) if len(name) == 1 else -1
-    if not 0 <= number < len(choices):
+    is_index = isinstance(raw, int) and not isinstance(raw, bool)
+    label = raw
+    if layout.label_names is not None and is_index and 0 <= raw < len(layout.label_names):
+        label = layout.label_names[raw]
+    index = None
+    if isinstance(label, str):
+        index = _find_choice(" ".join(label.split()), choices, names, layout.is_table)
+    elif is_index or (isinstance(label, float) and label.is_integer()):
+        index = int(label)
+        if names and str(index) in names and names.index(str(index)) != index:
+            raise ValueError(f"the label {label} is the name of one choice and the index of another; write a text.")
+    if index is None or not 0 <= index < len(choices):
+        letters = ascii_uppercase[: len(choices)]
         known = ", ".join(names) or f"0 to {len(choices) - 1}, A to {letters[-1]}, or a choice"
-        raise ValueError(f"the label {shorten(label)} is none of the {len(choices)} choices; give one of {known}.")
-    return number
+        raise ValueError(f"the label {shorten(raw)} is none of the {len(choices)} choices; give one of {known}.")
+    return index
+
+
+def _is_missing(label: Any, choices: list[str]) -> bool:
+    if isinstance(label, str):
+        text = " ".join(label.split())
+        return text in (*MISSING_TEXTS, "-1") and text not in choices
+    return label is None or label == -1 or (isinstance(label, float) and math.isnan(label))
+
+
+def _find_choice(label: str, choices: list[str], names: list[str], is_table: bool) -> int | None:
+    """Return the index of the choice that a text stands for; None if there is none."""
+    if label in names:
+        return names.index(label)
+    index = int(label.partition(".")[0]) if WHOLE_NUMBER.fullmatch(label) else None
+    if label in choices:
+        place = choices.index(label)
+        if choices.count(label) > 1:
+            raise ValueError(f"the label {shorten(label)} is the text of several choices; give its index or letter.")
+        if is_table and index != place and index is not None and (index < len(choices) or label == "-1"):
+            raise ValueError(f"the label {label} is the text of one choice and the index of another; give a letter.")
+        return place
+    if names:
+        return None
+    if len(label) == 1 and label in ascii_letters:
+        return ascii_uppercase.index(label.upper())
+    return index
 
 
 def choice_features(

@@ -9,8 +9,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.data.column_files import Line, group_lines, read_lines
 from hf_localattn.data.rows import read_text, shorten
-from hf_localattn.data.words import read_lines, split_sentences
 from hf_localattn.data.xml import Element, attribute, parse_xml
 from hf_localattn.models.negation_finder import CUE_KINDS
 
@@ -19,11 +19,17 @@ CHAPTER, NUMBER, WORD, FIRST = 0, 1, 3, 7
 ANNOTATION_COLUMNS = {"lemma": 4, "pos": 5, "parse": 6}
 NO_NEGATION, NOTHING = "***", "_"
 
+
+def _windows_1252_controls() -> dict[int, str]:
+    """Return the characters of Windows-1252 for the control characters that have their codes in Unicode."""
+    codes = range(0x80, 0xA0)
+    characters = {code: bytes([code]).decode("cp1252", errors="ignore") for code in codes}
+    return {code: character for code, character in characters.items() if character}
+
+
 # Some texts of SFU were saved as Windows-1252. Their quotation marks and dots become control characters when they are
 # read as Unicode. Tokenizers drop control characters, so the cue "don't" would lose its apostrophe.
-_WINDOWS_1252 = {
-    code: character for code in range(0x80, 0xA0) if (character := bytes([code]).decode("cp1252", errors="ignore"))
-}
+_WINDOWS_1252 = _windows_1252_controls()
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,11 @@ class Sentence:
 
 def unique_name(name: str, seen: set[str]) -> str:
     """Return a name that is not among those seen, with a number if it repeats one, and add it to them."""
-    numbered = (f"{name}~{number}" for number in count(2))
-    unique = next(one for one in chain([name], numbered) if one not in seen)
+    unique = name
+    for repetition in count(2):
+        if unique not in seen:
+            break
+        unique = f"{name}~{repetition}"
     seen.add(unique)
     return unique
 
@@ -67,7 +76,8 @@ def unique_name(name: str, seen: set[str]) -> str:
 def read_sentences(path: Path) -> Iterator[Sentence]:
     """Yield the sentences of a folder of SFU, or of a file of BioScope, SFU or *SEM 2012: its content says which."""
     if path.is_dir():
-        if not (files := sorted(path.rglob("*.xml"))):
+        files = sorted(path.rglob("*.xml"))
+        if not files:
             raise ValueError(f"{path}: there is no .xml file in this folder or below it.")
         for file in files:
             yield from _sfu(_read_root(file, "DOCUMENT"), file, file.relative_to(path).as_posix())
@@ -81,8 +91,8 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
 def _read_root(path: Path, *tags: str) -> Element:
     root = parse_xml(read_text(path), path, doctype="Annotation")
     if root.tag not in tags:
-        known = " or ".join(tags)
-        raise ValueError(f"{path}, line {root.sourceline}: the root element is {root.tag!r}; it must be {known}.")
+        expected = " or ".join(tags)
+        raise ValueError(f"{path}, line {root.sourceline}: the root element is {root.tag!r}; it must be {expected}.")
     return root
 
 
@@ -93,29 +103,40 @@ def _bioscope(root: Element, path: Path) -> Iterator[Sentence]:
     If annotators joined two cues into one, the file may still have the scopes of both: a scope without a cue is
     dropped if it contains a part of a joined cue.
     """
-    names: set[str] = set()
-    for number, document in enumerate(root.iter("Document"), start=1):
-        document_id = (document.findtext("DocID") or "").strip() or f"document {number}"
-        for sentence in document.iter("sentence"):
-            sentence_id = attribute(sentence, "id", path)
-            words, places = _read_words(sentence)
-            scopes: dict[str, list[Element]] = defaultdict(list)
-            for scope in sentence.iter("xcope"):
-                scopes[attribute(scope, "id", path)].append(scope)
-            pieces: dict[tuple[str, str], list[Element]] = defaultdict(list)
-            for cue in sentence.iter("cue"):
-                pieces[attribute(cue, "ref", path), attribute(cue, "type", path, CUE_KINDS)].append(cue)
-            joined = {piece for own in pieces.values() if len(own) > 1 for piece in own}
-            cued, strays = {reference for reference, _ in pieces}, []
-            for reference, own in scopes.items():
-                if reference not in cued and not any(cue in joined for scope in own for cue in scope.iter("cue")):
-                    where = f"{path}, line {own[0].sourceline}, sentence {sentence_id}"
-                    strays.append(f"{where}: no cue refers to the scope {reference}")
-            cues = [
-                Cue(kind, _cue_words(own, places, path), _union(scopes.get(reference, []), places))
-                for (reference, kind), own in pieces.items()
-            ]
-            yield Sentence(document_id, unique_name(f"{document_id}/{sentence_id}", names), words, cues, strays)
+    sentence_ids: set[str] = set()
+    for index, document in enumerate(root.iter("Document"), start=1):
+        document_id = (document.findtext("DocID") or "").strip() or f"document {index}"
+        for element in document.iter("sentence"):
+            name = attribute(element, "id", path)
+            sentence_id = unique_name(f"{document_id}/{name}", sentence_ids)
+            words, spans = _read_words(element)
+            cues, strays = _bioscope_cues(element, spans, path)
+            yield Sentence(document_id, sentence_id, words, cues, strays)
+
+
+def _bioscope_cues(sentence: Element, spans: Mapping[Element, range], path: Path) -> tuple[list[Cue], list[str]]:
+    """Return the cues of a sentence, and the place of each scope without a cue."""
+    scopes: dict[str, list[Element]] = defaultdict(list)
+    for scope in sentence.iter("xcope"):
+        scopes[attribute(scope, "id", path)].append(scope)
+    pieces: dict[tuple[str, str], list[Element]] = defaultdict(list)
+    for piece in sentence.iter("cue"):
+        reference = attribute(piece, "ref", path)
+        cue_kind = attribute(piece, "type", path, CUE_KINDS)
+        pieces[reference, cue_kind].append(piece)
+    cues = []
+    for (reference, cue_kind), elements in pieces.items():
+        scope_words = _union(scopes.get(reference, []), spans)
+        cues.append(Cue(cue_kind, _cue_words(elements, spans, path), scope_words))
+    references = {reference for reference, _ in pieces}
+    joined = set(chain.from_iterable(elements for elements in pieces.values() if len(elements) > 1))
+    strays = []
+    for reference, elements in scopes.items():
+        inner_cues = chain.from_iterable(scope.iter("cue") for scope in elements)
+        if reference not in references and joined.isdisjoint(inner_cues):
+            where = f"{path}, line {elements[0].sourceline}, sentence {sentence.get('id').strip()}"
+            strays.append(f"{where}: no cue refers to the scope {reference}")
+    return cues, strays
 
 
 def _sfu(root: Element, path: Path, document_id: str) -> Iterator[Sentence]:
@@ -125,31 +146,37 @@ def _sfu(root: Element, path: Path, document_id: str) -> Iterator[Sentence]:
     scope. Each `cue` element is a cue (`or … or` are two, with the same scopes). If a scope continues in
     the next sentence, only the part in the sentence of its cue is used.
     """
-    known = {cue.get("ID") for cue in root.iter("cue")}
-    for number, sentence in enumerate(root.iter("SENTENCE"), start=1):
-        words, places = _read_words(sentence)
+    cue_ids = {cue.get("ID") for cue in root.iter("cue")}
+    for index, sentence in enumerate(root.iter("SENTENCE"), start=1):
+        words, spans = _read_words(sentence)
         scopes: dict[str, list[Element]] = defaultdict(list)
         strays = []
         for scope in sentence.iter("xcope"):
-            references = [cue for reference in scope.findall("ref") for cue in reference.get("SRC", "").split()]
-            for cue in references or ["?"]:
-                if cue in known:
-                    scopes[cue].append(scope)
+            for cue_id in _referenced_cues(scope) or ["?"]:
+                if cue_id in cue_ids:
+                    scopes[cue_id].append(scope)
                 else:
-                    where = f"{path}, line {scope.sourceline}, sentence {number}: the scope {scope.get('ID')}"
-                    strays.append(f"{where} refers to the cue {cue}, which is not in the document")
+                    where = f"{path}, line {scope.sourceline}, sentence {index}: the scope {scope.get('ID')}"
+                    strays.append(f"{where} refers to the cue {cue_id}, which is not in the document")
         cues = []
         for cue in sentence.iter("cue"):
-            own = scopes.get(attribute(cue, "ID", path), [])
-            kind = attribute(cue, "type", path, CUE_KINDS)
-            cues.append(Cue(kind, _cue_words([cue], places, path), _union(own, places)))
-        yield Sentence(document_id, f"{document_id}/{number}", words, cues, strays)
+            cue_scopes = scopes.get(attribute(cue, "ID", path), [])
+            cue_kind = attribute(cue, "type", path, CUE_KINDS)
+            cues.append(Cue(cue_kind, _cue_words([cue], spans, path), _union(cue_scopes, spans)))
+        yield Sentence(document_id, f"{document_id}/{index}", words, cues, strays)
+
+
+def _referenced_cues(scope: Element) -> list[str]:
+    cue_ids: list[str] = []
+    for reference in scope.findall("ref"):
+        cue_ids += reference.get("SRC", "").split()
+    return cue_ids
 
 
 def _read_words(sentence: Element) -> tuple[list[str], dict[Element, range]]:
     """Return the words of a sentence, which end at white space and tags, and their range inside each element."""
     words: list[str] = []
-    places: dict[Element, range] = {}
+    spans: dict[Element, range] = {}
 
     def visit(element: Element) -> None:
         first = len(words)
@@ -157,18 +184,19 @@ def _read_words(sentence: Element) -> tuple[list[str], dict[Element, range]]:
         for child in element:
             visit(child)
             words.extend((child.tail or "").translate(_WINDOWS_1252).split())
-        places[element] = range(first, len(words))
+        spans[element] = range(first, len(words))
 
     visit(sentence)
-    return words, places
+    return words, spans
 
 
-def _union(elements: Iterable[Element], places: dict[Element, range]) -> set[int]:
-    return {place for element in elements for place in places[element]}
+def _union(elements: Iterable[Element], spans: Mapping[Element, range]) -> set[int]:
+    return set(chain.from_iterable(spans[element] for element in elements))
 
 
-def _cue_words(pieces: list[Element], places: dict[Element, range], path: Path) -> set[int]:
-    if not (words := _union(pieces, places)):
+def _cue_words(pieces: list[Element], spans: Mapping[Element, range], path: Path) -> set[int]:
+    words = _union(pieces, spans)
+    if not words:
         raise ValueError(f"{path}, line {pieces[0].sourceline}: a cue has no words.")
     return words
 
@@ -179,38 +207,50 @@ def _starsem(path: Path) -> Iterator[Sentence]:
     A cue that is only a part of its word is an affix. The rest of the word may be in the scope (cue `in`, scope
     `frequent` of `infrequent`); the word then belongs to both. Negated events are dropped.
     """
-    names: set[str] = set()
+    sentence_ids: set[str] = set()
     # only tabs separate columns: words may contain other white space
     lines = ((number, line.split("\t") if line.strip(" \t") else []) for number, line in read_lines(path))
-    for sentence in split_sentences(lines):
+    for sentence in group_lines(lines):
         first_line, first = sentence[0]
         for line, columns in sentence:
             _check_columns(f"{path}, line {line}", columns, first, first_line)
-        chapter, number_of_sentence = first[: NUMBER + 1]
-        cues, strays = [], []
-        for number, column in enumerate(range(FIRST, len(first) - 1, 3), start=1):
-            texts = {place: columns[column] for place, (_, columns) in enumerate(sentence)}
-            cue = {place: text for place, text in texts.items() if text != NOTHING}
-            for place, text in cue.items():
-                line, columns = sentence[place]
-                if not text or text not in columns[WORD]:
-                    raise ValueError(
-                        f"{path}, line {line}: the cue {shorten(text)} is not a part of {shorten(columns[WORD])}."
-                    )
-            pairs = ((place, columns[column + 1]) for place, (_, columns) in enumerate(sentence))
-            scope = {place: text for place, text in pairs if text != NOTHING}
-            if cue:
-                affixes = {place: text for place, text in cue.items() if text != sentence[place][1][WORD]}
-                cues.append(Cue("negation", list(cue), scope, affixes, scope))
+        chapter, sentence_number = first[: NUMBER + 1]
+        sentence_id = unique_name(f"{chapter}/{sentence_number}", sentence_ids)
+        where = f"{path}, line {first_line}, sentence {chapter} {sentence_number}"
+        cues = []
+        strays = []
+        for index, column in enumerate(range(FIRST, len(first) - 1, 3), start=1):
+            cue = _starsem_cue(sentence, column, path)
+            if cue is None:
+                strays.append(f"{where}: negation {index} has no cue")
             else:
-                where = f"{path}, line {first_line}, sentence {chapter} {number_of_sentence}"
-                strays.append(f"{where}: negation {number} has no cue")
-        tokens, *others = (
-            [columns[place] for _, columns in sentence] for place in (WORD, *ANNOTATION_COLUMNS.values())
-        )
-        annotations = dict(zip(ANNOTATION_COLUMNS, others, strict=True))
-        sentence_id = unique_name(f"{chapter}/{number_of_sentence}", names)
+                cues.append(cue)
+        tokens = [columns[WORD] for _, columns in sentence]
+        annotations = {}
+        for name, column in ANNOTATION_COLUMNS.items():
+            annotations[name] = [columns[column] for _, columns in sentence]
         yield Sentence(chapter, sentence_id, tokens, cues, strays, annotations)
+
+
+def _starsem_cue(sentence: Sequence[Line], column: int, path: Path) -> Cue | None:
+    """Return the cue in a column, with the scope in the next one; None if the column has no cue."""
+    cue: dict[int, str] = {}
+    affixes: dict[int, str] = {}
+    scope: dict[int, str] = {}
+    for index, (line, columns) in enumerate(sentence):
+        word = columns[WORD]
+        cue_text = columns[column]
+        scope_text = columns[column + 1]
+        if scope_text != NOTHING:
+            scope[index] = scope_text
+        if cue_text == NOTHING:
+            continue
+        if not cue_text or cue_text not in word:
+            raise ValueError(f"{path}, line {line}: the cue {shorten(cue_text)} is not a part of {shorten(word)}.")
+        cue[index] = cue_text
+        if cue_text != word:
+            affixes[index] = cue_text
+    return Cue("negation", list(cue), scope, affixes, scope) if cue else None
 
 
 def _check_columns(where: str, columns: list[str], first: list[str], first_line: int) -> None:
@@ -239,12 +279,17 @@ def format_starsem(sentences: Iterable[Sequence[Mapping[str, Any]]]) -> str:
     spaces = str.maketrans(dict.fromkeys("\t\r\n", " "))
     lines = []
     for rows in sentences:
-        first, negations = rows[0], [row for row in rows if any(row["cue_text"])]
-        number = first["sentence_id"].removeprefix(f"{first['document_id']}/")
-        for place, word in enumerate(first["tokens"]):
-            annotations = [first[name][place] if first[name] else NOTHING for name in ANNOTATION_COLUMNS]
-            cells = [cell for row in negations for cell in (row["cue_text"][place], row["scope_text"][place], "")]
-            columns = [first["document_id"], number, str(place), word, *annotations, *(cells or [NO_NEGATION])]
-            lines.append("\t".join(column.translate(spaces) or NOTHING for column in columns))
+        first = rows[0]
+        negations = [row for row in rows if any(row["cue_text"])]
+        sentence_number = first["sentence_id"].removeprefix(f"{first['document_id']}/")
+        for index, word in enumerate(first["tokens"]):
+            cells = [first["document_id"], sentence_number, str(index), word]
+            for name in ANNOTATION_COLUMNS:
+                cells.append(first[name][index] if first[name] else NOTHING)
+            for row in negations:
+                cells += [row["cue_text"][index], row["scope_text"][index], NOTHING]
+            if not negations:
+                cells.append(NO_NEGATION)
+            lines.append("\t".join(cell.translate(spaces) or NOTHING for cell in cells))
         lines.append("")
     return "".join(f"{line}\n" for line in lines)

@@ -11,8 +11,8 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,7 +28,8 @@ Record = dict[str, Any]
 PathLike = str | os.PathLike[str]
 
 JSON_SUFFIXES = (".json", ".jsonl")
-SUFFIXES = (".csv", ".tsv", *JSON_SUFFIXES)
+TABLE_SUFFIXES = (".csv", ".tsv")
+SUFFIXES = (*TABLE_SUFFIXES, *JSON_SUFFIXES)
 
 INDEX = "index"
 """Number of each row, from 0, in its file or data set.
@@ -39,13 +40,23 @@ This column exists only if rows have been left out, or if the rows are a part of
 PLACE = "place"
 """Place of each row, for error messages. This column exists if a task asks for it."""
 
+KNOWN_LABEL = "known_label"
+"""Column of labels of which some are missing (None): scores need those that are there, a model would need all."""
+
 INTEGER = re.compile(r"-?[0-9]{1,18}")
+
+# a whole field of a tab-separated file in quotes; quotes in it are doubled
+_QUOTED_FIELD = re.compile(r'(?<![^\t\n])"((?:[^"]|"")*+)"(?=[\t\n]|\r\n|\Z)')
 
 SKIP = "correct the row, or leave out such rows with skip_empty=True (scripts: --skip_empty)."
 
 
 class EmptyText(ValueError):
     """An input text is empty."""
+
+
+class MissingColumn(ValueError):
+    """A row lacks a required column."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ Data: TypeAlias = str | os.PathLike[str] | Dataset | Source
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data; of several names, the first that a row has is used.
+    """A column of the data. If several names are given, a row's first matching one is read.
 
     The values are texts (`kind` is `str`), lists of texts (`list`) or anything (None). With `may_be_empty`, texts may
     be blank, and lists may be empty or have blank texts only. `remedy` is advice if the column is missing.
@@ -97,14 +108,14 @@ class Column:
 
     def read(self, record: Record) -> Any:
         """Return the value of a row; None if an optional value is missing. A blank text is an `EmptyText`."""
-        name, advice = self.find(record), self.remedy and f"; {self.remedy}"
+        name = self.find(record)
         value = None if name is None else record[name]
         if value is None and not self.required:
             return None
         if name is None:
-            found = ", ".join(map(str, record)) or "none"
-            raise ValueError(f"the field {str(self)!r} is missing (found {found}){advice}.")
+            raise MissingColumn(describe_missing([self], record))
         if value is None:
+            advice = self.remedy and f"; {self.remedy}"
             absent = f"the field {name!r} is missing: its value is None{advice}"
             raise ValueError(f"{absent}.") if self.kind is None else EmptyText(f"{absent}; {SKIP}")
         if self.kind is str and not isinstance(value, str):
@@ -120,6 +131,8 @@ def open_source(data: Data, holds: str, suffixes: Sequence[str] = SUFFIXES) -> S
     """Return the rows of a file or data set; `holds` is a noun for them in error messages, such as "questions"."""
     if isinstance(data, Dataset):
         data = Source("data set", data)
+    if isinstance(data, Source) and isinstance(data.rows, Dataset):
+        data = replace(data, rows=_unformatted(data.rows, data.name))
     elif isinstance(data, str | os.PathLike):
         data = Source(str(Path(data)), _read_rows(Path(data), suffixes, holds))
     elif not isinstance(data, Source):
@@ -127,6 +140,13 @@ def open_source(data: Data, holds: str, suffixes: Sequence[str] = SUFFIXES) -> S
     if not len(data.rows):
         raise ValueError(f"{data.name}: holds no {holds}.")
     return data
+
+
+def _unformatted(rows: Dataset, name: str) -> Dataset:
+    """Return a data set whose values are those of Python, not arrays or tensors."""
+    if rows.format["type"] == "custom":
+        raise ValueError(f"{name}: has a transform (with_transform), which is not read; apply it with `map`.")
+    return rows.with_format(None) if rows.format["type"] else rows
 
 
 def convert_rows(
@@ -158,9 +178,12 @@ def convert_rows(
             except ValueError as error:
                 if skip_empty and isinstance(error, EmptyText):
                     continue
+                problem = str(error)
+                if isinstance(error, MissingColumn):
+                    problem = describe_missing(find_missing(columns, record), record)
                 identifier = record.get("id") if isinstance(record, dict) else None
                 named = f" (id {str(identifier)[:60]})" if isinstance(identifier, (str, int)) else ""
-                raise ValueError(f"{where(number)}{named}: {error}") from None
+                raise ValueError(f"{where(number)}{named}: {problem}") from None
             row[INDEX] = number
             if PLACE in features:
                 row[PLACE] = where(number)
@@ -173,10 +196,8 @@ def convert_rows(
 
     if isinstance(source.rows, Dataset):
         given = source.rows.column_names
-        if missing := [column for column in columns if column.required and not column.find(given)]:
-            names, remedy = ", ".join(repr(str(column)) for column in missing), missing[0].remedy
-            advice = remedy and f"; {remedy}"
-            raise ValueError(f"{source.name}: has no column {names} (it has {', '.join(given)}){advice}.")
+        if missing := find_missing(columns, given):
+            raise ValueError(f"{source.name}: {describe_missing(missing, given)}")
         options = {"batched": True, "with_indices": True, "remove_columns": given, "features": all_features}
         kept = source.rows.map(convert_batch, desc=f"Checking {source.name}", **options)
     else:
@@ -191,6 +212,21 @@ def convert_rows(
     elif source.first is None:
         kept = kept.remove_columns(INDEX)
     return kept
+
+
+def find_missing(columns: Iterable[Column], present: Collection[str]) -> list[Column]:
+    """Return the required columns that are missing."""
+    return [column for column in columns if column.required and column.find(present) is None]
+
+
+def describe_missing(missing: Sequence[Column], present: Iterable[str]) -> str:
+    """Return the error message for all missing columns, with the remedy of each."""
+    names = ", ".join(repr(str(column)) for column in missing)
+    verb = "field {} is" if len(missing) == 1 else "fields {} are"
+    remedies = dict.fromkeys(column.remedy for column in missing if column.remedy)
+    advice = "".join(f"; {remedy}" for remedy in remedies)
+    found = ", ".join(map(str, present)) or "none"
+    return f"the {verb.format(names)} missing (found {found}){advice}."
 
 
 def make_dataset(rows: Sequence[Record], features: Features) -> Dataset:
@@ -233,6 +269,28 @@ def stream_rows(path: PathLike) -> Iterator[tuple[str, Any]]:
 def sorted_labels(labels: Iterable[str]) -> list[str]:
     """Sort labels for numbering: whole numbers by value, then other labels by name."""
     return sorted(labels, key=lambda name: (0, int(name), name) if INTEGER.fullmatch(name) else (1, 0, name))
+
+
+def label_column(labels: Collection[Any]) -> str | None:
+    """Return the name of a column with these labels: `KNOWN_LABEL` if some are None; None if all are."""
+    missing = sum(label is None for label in labels)
+    if missing == len(labels):
+        return None
+    return KNOWN_LABEL if missing else "label"
+
+
+def labeled_rows(rows: Dataset, split: str) -> tuple[list[int], list[Any]]:
+    """Return the indices of the rows with a label, and these labels; log how many have none.
+
+    Both are empty if `rows` has no column `KNOWN_LABEL`. `split` is a name for the rows in the log.
+    """
+    if KNOWN_LABEL not in rows.column_names:
+        return [], []
+    labels = rows[KNOWN_LABEL][:]
+    labeled = [row for row, label in enumerate(labels) if label is not None]
+    message = "%d of %d %s rows have no label: the scores are those of the other %d."
+    logger.warning(message, len(rows) - len(labeled), len(rows), split, len(labeled))
+    return labeled, [labels[row] for row in labeled]
 
 
 def as_list(cell: Any) -> Any:
@@ -282,7 +340,7 @@ def _read_rows(path: Path, suffixes: Sequence[str], what: str) -> list[tuple[str
     if path.suffix not in suffixes and path.is_file():  # `read_text` tells of other paths
         raise ValueError(f"{path}: {what} are read from files that end in {', '.join(suffixes)}.")
     text = read_text(path)
-    if path.suffix in (".csv", ".tsv"):
+    if path.suffix in TABLE_SUFFIXES:
         return list(_separated(path, text))
     # not `splitlines`: texts may contain U+2028 and other line separators unescaped
     lines = text.split("\n")
@@ -307,8 +365,8 @@ def _json_lines(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
-    # GLUE's tab-separated files have no quoting. A quoted field of .csv may contain line breaks.
-    quoting: Any = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {"strict": True}
+    # A quoted field of .csv may contain line breaks.
+    quoting: Any = _tab_format(path, text) if path.suffix == ".tsv" else {"strict": True}
     reader = csv.reader(io.StringIO(text, newline=""), **quoting)
     first_line = 1  # of a row
     try:
@@ -319,14 +377,38 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
         for values in filter(None, reader):
             if len(values) != len(header):
                 raise ValueError(
-                    f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}; quote"
-                    " fields that hold the separator, or save as .jsonl."
+                    f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}; save"
+                    " rows whose fields hold the separator as .jsonl."
                 )
             yield f"line {reader.line_num}", dict(zip(header, values, strict=True))
             first_line = reader.line_num + 1
     except csv.Error as error:
         place = f"{path}, line {reader.line_num}, in the row that begins in line {first_line}"
         raise ValueError(f"{place}: {error}; correct it, or save as .jsonl.") from None
+
+
+def _tab_format(path: Path, text: str) -> dict[str, Any]:
+    """Return the options to read a tab-separated text: with quoting, as pandas writes it, or without, as GLUE has it.
+
+    Fields are quoted if the header is, or if a field is in quotes and has doubled ones inside. Raise `ValueError` if
+    other quotes contradict that, or if a field with a tab or a line break may be quoted or not.
+    """
+    plain = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    fields = list(_QUOTED_FIELD.finditer(text)) if '"' in text else []
+    signs_of_quoting = [field for field in fields if '""' in field[1] or field.start() == 0]
+    if '"' in _QUOTED_FIELD.sub("", text):
+        doubtful = [field for field in signs_of_quoting if "\n" not in field[1]]
+    elif signs_of_quoting:
+        return {"delimiter": "\t", "strict": True}
+    else:
+        doubtful = [field for field in fields if "\t" in field[1] or "\n" in field[1]]
+    if not doubtful:
+        return plain
+    line = text.count("\n", 0, doubtful[0].start()) + 1
+    raise ValueError(
+        f"{path}, line {line}: the quotes of {shorten(doubtful[0][0])} may belong to the text or around it; save the"
+        " rows as .jsonl."
+    )
 
 
 def _row_of(name: str, number: int) -> str:

@@ -46,14 +46,15 @@ def scope_features(
     encoded, word_numbers = encode_marked(
         tokenizer, examples["tokens"], examples["cue"], examples["cue_type"], truncation=True, max_length=max_length
     )
-    encoded["labels"], encoded["word_numbers"] = [], word_numbers
+    encoded["labels"] = []
+    encoded["word_numbers"] = word_numbers
     for row, (numbers, cue) in enumerate(zip(word_numbers, examples["cue"], strict=True)):
         if any(cue) or "cue_labels" not in examples:
             names = [INSIDE if inside else OUTSIDE for inside in examples["scope"][row]]
         else:
             names = examples["cue_labels"][row]
-        known = [label_ids[name] for name in names] or [IGNORED] * len(cue)
-        encoded["labels"].append([IGNORED if word == NO_WORD else known[word] for word in numbers])
+        labels = [label_ids[name] for name in names] or [IGNORED] * len(cue)
+        encoded["labels"].append([IGNORED if word == NO_WORD else labels[word] for word in numbers])
     return encoded
 
 
@@ -85,15 +86,16 @@ class ScopeExamples:
         """Return the scope of each row from logits (features, tokens, labels), all 0 for rows without a feature."""
         columns = [names.index(name) for name in SCOPE_LABELS]
         scopes = [[0] * len(cue) for cue in self.rows["cue"][:]]
-        for row, numbers, own in zip(self.kept, self.word_numbers, logits, strict=True):
-            labels = word_labels(own[:, columns], numbers, len(scopes[row]), SCOPE_LABELS)
+        for row, numbers, row_logits in zip(self.kept, self.word_numbers, logits, strict=True):
+            labels = word_labels(row_logits[:, columns], numbers, len(scopes[row]), SCOPE_LABELS)
             scopes[row] = [int(label == INSIDE) for label in labels]
         return scopes
 
 
 def count_unseen(rows: Dataset, features: Dataset) -> tuple[list[int], list[int]]:
     """Count the words of each row, and of its cue, without tokens: they are cut off, or the tokenizer drops them."""
-    words, cue_words = [], []
+    words = []
+    cue_words = []
     for cue, numbers in zip(rows["cue"][:], features["word_numbers"][:], strict=True):
         seen = set(numbers) - {NO_WORD}
         words.append(len(cue) - len(seen))

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import groupby
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from datasets import ClassLabel, Dataset, Features, List, Value
+from tokenizers import Regex, normalizers
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from hf_localattn.data import xml
+from hf_localattn.data.cged import CGED_LABELS, load_cged
+from hf_localattn.data.column_files import CONLLU_COLUMNS, UNSPECIFIED, Line, group_lines, read_conll, read_conllu
 from hf_localattn.data.rows import (
     PLACE,
-    SKIP,
     Column,
     Data,
-    EmptyText,
     Record,
     Source,
     check_all_or_none,
@@ -33,6 +32,7 @@ from hf_localattn.data.rows import (
     read_text,
     shorten,
 )
+from hf_localattn.models.word_beginnings import keeps_word_beginnings
 from hf_localattn.parsing import parse_json
 
 _WORDS = List(Value("string"))
@@ -42,23 +42,11 @@ TOKEN_FEATURES = Features({"tokens": _WORDS, "labels": _WORDS, PLACE: Value("str
 COLUMN_SUFFIXES = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2")
 SUFFIXES = (".json", ".jsonl", ".conllu", ".xml", *COLUMN_SUFFIXES)
 
-CONLLU_COLUMNS = {"upos": 3, "xpos": 4}
-UNSPECIFIED = "_"
-"""Value of an unspecified CoNLL-U column."""
-
-CGED_TYPES = ("R", "M", "S", "W")
-"""Types of errors: redundant word, missing word, wrong word (selection), wrong word order."""
-
-CGED_LABELS = ("O", *(f"{letter}-{kind}" for kind in CGED_TYPES for letter in "BI"))
-
-# XML forbids these characters, but the corpus of 2016 has a few. Its offsets count them: replace, do not remove.
-_CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+MISSING = -1
+"""Index of a missing class in `datasets`."""
 
 IGNORED = -100
 """Label of tokens that the loss ignores."""
-
-Line = tuple[int, list[str]]
-"""A line number and the columns of the line; no columns if it is blank."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +88,10 @@ def load_sentences(
     * `.xml`: CGED (shared tasks of 2016 and later; Lee et al. 2016), one row for the characters of each text, with
       labels in IOB2. If errors overlap, the first one in the file keeps its characters. Line breaks are dropped. A
       missing word at the end of a text is marked on the last character.
-    * `.conll`, `.txt`, `.tsv`, `.bio`, `.iob`, `.iob2`: a word and its labels on each line (CoNLL-2003, FCE). If the
-      first line contains a tab, columns are separated by single tabs; otherwise by any number of spaces and tabs.
+    * `.conll`, `.txt`, `.tsv`, `.bio`, `.iob`, `.iob2`: a word and its labels on each line (CoNLL-2003, FCE), as
+      `read_conll` describes.
+
+    Blanks around a label are not part of it.
 
     Args:
         data: file or data set. The names of a data set's `ClassLabel` are its labels.
@@ -123,11 +113,11 @@ def load_sentences(
         return _load_rows(open_source(data, "sentences"), columns, require_labels, skip_empty)
     path = Path(data)
     if path.suffix == ".xml":
-        return _load_cged(path, require_labels, skip_empty)
+        return load_cged(path, TOKEN_FEATURES, require_labels, skip_empty)
     if path.suffix == ".conllu":
-        return _load_columns(path, _conllu_lines(path, CONLLU_COLUMNS[columns.conllu]), require_labels)
+        return _load_columns(path, read_conllu(path, CONLLU_COLUMNS[columns.conllu]), require_labels)
     if path.suffix in COLUMN_SUFFIXES:
-        return _load_columns(path, _conll_lines(path, columns.conll, require_labels), require_labels)
+        return _load_columns(path, read_conll(path, columns.conll, require_labels), require_labels)
     return _load_rows(open_source(path, "sentences", SUFFIXES), columns, require_labels, skip_empty)
 
 
@@ -138,9 +128,11 @@ def format_labels(path: str) -> tuple[str, ...]:
 
 def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
     """Return the label names of a data set's `ClassLabel`; None if there is no `ClassLabel`."""
-    name = columns.labels.find(dataset.column_names)
-    feature = None if name is None else getattr(dataset.features[name], "feature", None)
-    return list(feature.names) if isinstance(feature, ClassLabel) else None
+    column = columns.labels.find(dataset.column_names)
+    if column is None:
+        return None
+    feature = getattr(dataset.features[column], "feature", None)
+    return _strip_names(feature.names, column) if isinstance(feature, ClassLabel) else None
 
 
 def load_label_names(path: str, columns: TokenColumns) -> list[str]:
@@ -153,49 +145,71 @@ def load_label_names(path: str, columns: TokenColumns) -> list[str]:
             raise ValueError(f"{path}: {error}") from None
     if not isinstance(content, list) or not content or not all(isinstance(name, str) for name in content):
         raise ValueError(f"{path}: expected a list of names; found {describe_value(content)}.")
-    if repeated := sorted({name for name in content if content.count(name) > 1}):
-        raise ValueError(f"{path}: the name {repeated[0]!r} occurs twice: remove one of them.")
-    return content
+    return _strip_names(content, path)
+
+
+def _strip_names(names: Iterable[str], source: str) -> list[str]:
+    """Return names of labels without blanks around them; raise `ValueError` if two are equal, or one is empty."""
+    stripped = [name.strip() for name in names]
+    if "" in stripped:
+        raise ValueError(f"{source}: the name of label {stripped.index('')} is empty: give it one.")
+    repeated = sorted(name for name in set(stripped) if stripped.count(name) > 1)
+    if repeated:
+        raise ValueError(f"{source}: the name {repeated[0]!r} occurs twice: remove one of them.")
+    return stripped
 
 
 def check_labels(sentences: Dataset, names: Sequence[str]) -> None:
     """Raise `ValueError` if a word has a label that is not in `names`."""
-    known = set(names)
-    for where, tokens, labels in zip(*(sentences[name][:] for name in (PLACE, "tokens", "labels")), strict=True):
-        for number, label in enumerate(labels):
-            if label not in known:
+    allowed = set(names)
+    columns = [sentences[name][:] for name in (PLACE, "tokens", "labels")]
+    for where, tokens, labels in zip(*columns, strict=True):
+        for index, label in enumerate(labels):
+            if label not in allowed:
                 raise ValueError(
-                    f"{where}, word {number + 1} ({shorten(tokens[number])}): the label {shorten(label)} is none of"
+                    f"{where}, word {index + 1} ({shorten(tokens[index])}): the label {shorten(label)} is none of"
                     f" {shorten(', '.join(names))}; give all with --label_names_file."
                 )
 
 
 def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip_empty: bool) -> Dataset:
-    names = class_names(source.rows, columns) if isinstance(source.rows, Dataset) else None
-    columns = replace(columns, names=names or columns.names)
+    names = columns.names
+    if isinstance(source.rows, Dataset):
+        names = class_names(source.rows, columns) or names
     words = Column(columns.text or "tokens", list, may_be_empty=not skip_empty, remedy="give --text_column_name")
     labels = replace(columns.labels, required=require_labels)
 
     def convert(record: Record) -> Record:
         tokens, tags = words.read(record), labels.read(record)
-        # -1 is a missing class in `datasets`
-        if not require_labels and (tags is None or (isinstance(tags, list) and set(map(str, tags)) == {"-1"})):
+        if not require_labels and (tags is None or _are_missing(tags, names)):
             return {"tokens": tokens, "labels": []}
-        name = labels.find(record)
+        column = labels.find(record)
         if not isinstance(tags, list):
-            raise ValueError(f"the field {name!r} must be a list of labels; found {describe_value(tags)}.")
+            raise ValueError(f"the field {column!r} must be a list of labels; found {describe_value(tags)}.")
         if len(tokens) != len(tags):
-            raise ValueError(f"{len(tokens)} words in '{words}', but {len(tags)} labels in {name!r}.")
-        return {"tokens": tokens, "labels": [_label(tag, columns.names) for tag in tags]}
+            raise ValueError(f"{len(tokens)} words in '{words}', but {len(tags)} labels in {column!r}.")
+        return {"tokens": tokens, "labels": [_read_label(tag, names) for tag in tags]}
 
     sentences = convert_rows(source, [words, labels], TOKEN_FEATURES, convert, skip_empty=skip_empty)
+    if not require_labels and names is None and _has_only(sentences, str(MISSING)):
+        sentences = sentences.map(lambda labels: {"labels": []}, input_columns="labels", features=sentences.features)
     check_all_or_none(source, sentences, "labels")
     return sentences
 
 
-def _label(tag: Any, names: Sequence[str] | None) -> str:
+def _are_missing(tags: Any, names: Sequence[str] | None) -> bool:
+    """Return True if all labels are missing. Without names, -1 may be a class as well."""
+    return names is not None and isinstance(tags, list) and bool(tags) and all(tag == MISSING for tag in tags)
+
+
+def _has_only(sentences: Dataset, label: str) -> bool:
+    """Return True if no word of any sentence has another label."""
+    return set(chain.from_iterable(sentences["labels"][:])) == {label}
+
+
+def _read_label(tag: Any, names: Sequence[str] | None) -> str:
     if isinstance(tag, str) and tag.strip():
-        return tag
+        return tag.strip()
     if not isinstance(tag, int) or isinstance(tag, bool):
         raise ValueError(f"a label must be a text or a whole number; found {describe_value(tag)}.")
     if names is None:
@@ -207,137 +221,62 @@ def _label(tag: Any, names: Sequence[str] | None) -> str:
 
 def _load_columns(path: Path, lines: Iterable[Line], require_labels: bool) -> Dataset:
     rows: list[Record] = []
-    for sentence in split_sentences(lines):
-        labels = [label for _, columns in sentence for label in columns[1:]]
-        where = f"{path}, sentence in line {sentence[0][0]}"
-        rows.append({"tokens": [columns[0] for _, columns in sentence], "labels": labels, PLACE: where})
+    for sentence in group_lines(lines):
+        first_line = sentence[0][0]
+        row = {
+            "tokens": [columns[0] for _, columns in sentence],
+            "labels": [label for _, columns in sentence for label in columns[1:]],
+            PLACE: f"{path}, sentence in line {first_line}",
+        }
+        rows.append(row)
     if not rows:
         raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line.")
-    if path.suffix == ".conllu" and all(label == UNSPECIFIED for row in rows for label in row["labels"]):
+    sentences = make_dataset(rows, TOKEN_FEATURES)
+    if path.suffix == ".conllu" and _has_only(sentences, UNSPECIFIED):
         if require_labels:
             raise ValueError(f"{path}: has no labels: their column is {UNSPECIFIED!r} everywhere.")
-        rows = [{**row, "labels": []} for row in rows]
-    return make_dataset(rows, TOKEN_FEATURES)
-
-
-def split_sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Yield the lines of each sentence; blank lines separate sentences."""
-    for has_words, sentence in groupby(lines, key=lambda line: bool(line[1])):
-        if has_words:
-            yield list(sentence)
-
-
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number of each line, counted from 1, and the line without its line break."""
-    # not `splitlines`, nor `split` and `strip` without arguments: words may contain U+0085, U+00A0 and the like
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        yield number, line.rstrip("\r")
-
-
-def _conll_lines(path: Path, label_column: int, require_labels: bool) -> Iterator[Line]:
-    width, tabs = 0, False
-    for number, line in read_lines(path):
-        text = line.strip(" \t")
-        if not text:
-            yield number, []
-        if not text or text.partition(" ")[0].partition("\t")[0] == "-DOCSTART-":
-            continue
-        tabs = tabs if width else "\t" in line
-        columns = line.split("\t") if tabs else re.split("[ \t]+", text)
-        found = len(columns)
-        own = columns if found == 1 and not require_labels else [columns[0], *columns[label_column:][:1]]
-        if width and found != width:
-            problem = f"{found} columns, but {width} in the first line; separate sentences by blank lines."
-        elif own is not columns and (label_column == 0 or not -found < label_column < found):
-            problem = f"there is no label column {label_column} in {found} columns; column 0 has the words."
-        elif not all(cell.strip(" ") for cell in own):
-            problem = "the word or its label is empty."
-        else:
-            width = found
-            yield number, own
-            continue
-        raise ValueError(f"{path}, line {number}: {problem}")
-
-
-def _conllu_lines(path: Path, label_column: int) -> Iterator[Line]:
-    for number, line in read_lines(path):
-        columns = line.split("\t")
-        if not line.strip(" \t"):
-            yield number, []
-        elif line.startswith("#"):
-            continue
-        elif len(columns) != 10 or not re.fullmatch(r"\d+([-.]\d+)?", columns[0]):
-            raise ValueError(
-                f"{path}, line {number}: expected 10 columns, separated by tabs, the first one a number such as 1 or"
-                f" 1-2; found {shorten(line)}. If the file has other columns, rename it to .conll."
-            )
-        elif columns[0].isdecimal():  # ranges (1-2) and empty nodes (1.1) are left out
-            yield number, [columns[1], columns[label_column]]
-
-
-def _load_cged(path: Path, require_labels: bool, skip_empty: bool) -> Dataset:
-    root = xml.parse_xml(_CONTROL_CHARACTER.sub("\ufffd", read_text(path)), path, has_root=False)
-    records = []
-    for document in root.iter("DOC"):
-        own = document.findall("TEXT")
-        record = {"texts": own, "errors": list(document.iter("ERROR")), "id": own[0].get("id") if own else None}
-        records.append((f"line {document.sourceline}", record))
-    if not records:
-        raise ValueError(f"{path}: holds no DOC; expected CGED's DOC with a TEXT and ERRORs, as since 2016.")
-    labeled = any(record["errors"] for _, record in records)
-    convert = partial(_convert_cged, labeled=labeled)
-    rows = convert_rows(Source(str(path), records), (), TOKEN_FEATURES, convert, skip_empty=skip_empty)
-    if require_labels and not labeled:
-        raise ValueError(f"{path}: has no labels: there is not one ERROR in {len(rows)} texts.")
-    return rows
-
-
-def _convert_cged(record: Record, labeled: bool) -> Record:
-    if len(record["texts"]) != 1:
-        raise ValueError(f"has {len(record['texts'])} TEXT elements; expected one, as in CGED since 2016.")
-    lines = "".join(record["texts"][0].itertext()).split("\n")
-    if len(lines) > 1 and lines[-1] and not lines[-1].strip(" \t"):  # the closing tag is indented, and so are lines
-        lines = [line.strip(" \t") for line in lines]
-    text = "".join(lines)
-    if not text.strip():
-        raise EmptyText(f"its TEXT is empty; {SKIP}")
-    labels = ["O"] * len(text)
-    for error in record["errors"]:
-        kind, first, last = _read_error(error, len(text))
-        previous = None
-        for place in (place for place in range(first - 1, last) if labels[place] == "O"):
-            labels[place] = f"I-{kind}" if previous == place - 1 else f"B-{kind}"
-            previous = place
-    return {"tokens": list(text), "labels": labels if labeled else []}
-
-
-def _read_error(error: xml.Element, length: int) -> tuple[str, int, int]:
-    """Return the type of an error, and the positions of its first and last character, counted from 1."""
-    kind, first, last = (error.get(name, "") for name in ("type", "start_off", "end_off"))
-    if kind not in CGED_TYPES or not all(re.fullmatch("[0-9]{1,9}", place) for place in (first, last)):
-        found = shorten(dict(error.attrib))
-        raise ValueError(f"an ERROR needs the type R, M, S or W, a start_off and an end_off; found {found}.")
-    first, last = int(first), int(last)
-    if kind == "M" and first == last == length + 1:
-        first = last = length
-    if not 1 <= first <= last <= length:
-        raise ValueError(
-            f"an ERROR from {first} to {last} is not in its TEXT of {length} characters; count from 1, and"
-            " include the last character of the error."
-        )
-    return kind, first, last
+        sentences = make_dataset([{**row, "labels": []} for row in rows], TOKEN_FEATURES)
+    return sentences
 
 
 def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Set up a tokenizer for lists of words.
+    """Set up a tokenizer for lists of words: each word gets the pieces that it has in a text.
 
-    Byte-level tokenizers (RoBERTa) mark the beginning of a word by the space before it, so `add_prefix_space` is set
-    and saved with the tokenizer. A slow tokenizer, which cannot map tokens to words, is a `ValueError`.
+    Many tokenizers mark the beginning of a word by the space before it (`Ġbaker`, `▁baker`). If words of a list lack
+    this mark, the tokenizer is changed to put a space before each of them and before texts, and is saved like that.
+
+    Raises:
+        ValueError: the tokenizer is slow, which cannot map tokens to words; or it loses the marks, now or as soon as
+            it is saved and loaded.
     """
     check_is_fast(tokenizer, "cannot map tokens to words")
-    splitter = tokenizer.backend_tokenizer.pre_tokenizer
-    if isinstance(splitter, ByteLevel):
-        splitter.add_prefix_space = tokenizer.add_prefix_space = True
+    if keeps_word_beginnings(tokenizer):
+        return
+    _put_space_before_words(tokenizer)
+    name = type(tokenizer).__name__
+    if not keeps_word_beginnings(tokenizer):
+        raise ValueError(f"{name} loses the mark of a word's beginning in lists of words: choose another tokenizer.")
+    with TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        reloaded = type(tokenizer).from_pretrained(folder)
+    if not keeps_word_beginnings(reloaded):
+        raise ValueError(
+            f"{name} loses the mark of a word's beginning in lists of words as soon as it is saved and loaded: load it"
+            " with PreTrainedTokenizerFast, save it to a folder and give this folder (scripts: --tokenizer_name)."
+        )
+
+
+def _put_space_before_words(tokenizer: PreTrainedTokenizerBase) -> None:
+    backend = tokenizer.backend_tokenizer
+    if isinstance(backend.pre_tokenizer, ByteLevel):
+        backend.pre_tokenizer.add_prefix_space = True
+        tokenizer.add_prefix_space = True
+        return
+    # In a sequence of pre-tokenizers (Llama 3), `add_prefix_space` would put a space before each part of a word.
+    steps = [normalizers.Prepend(" "), normalizers.Replace(Regex(r"\A  "), " ")]  # unless there is a space
+    if backend.normalizer is not None:
+        steps.append(backend.normalizer)
+    backend.normalizer = normalizers.Sequence(steps)
 
 
 def word_features(
@@ -353,9 +292,10 @@ def word_features(
     the indices of the words with tokens. Words of control characters may have no tokens, and words after `max_length`
     tokens are cut off. With `label_all_tokens`, all tokens of a word have its label; `B-` becomes `I-`.
     """
-    inside = {i: label_ids.get(f"I-{name[2:]}", i) if name[:2] == "B-" else i for name, i in label_ids.items()}
+    inside = _labels_inside(label_ids)
     encoded = tokenizer(examples["tokens"], is_split_into_words=True, truncation=True, max_length=max_length)
-    encoded["labels"], encoded["visible_word_ids"] = [], []
+    encoded["labels"] = []
+    encoded["visible_word_ids"] = []
     for row, names in enumerate(examples["labels"]):
         labels: list[int] = []
         seen: list[int] = []
@@ -370,3 +310,11 @@ def word_features(
         encoded["labels"].append(labels)
         encoded["visible_word_ids"].append(seen)
     return encoded
+
+
+def _labels_inside(label_ids: dict[str, int]) -> dict[int, int]:
+    """Return the label of a word's later tokens for the label of its first token: `I-` for `B-`, or the same."""
+    inside = {}
+    for name, label in label_ids.items():
+        inside[label] = label_ids.get(f"I-{name[2:]}", label) if name.startswith("B-") else label
+    return inside

@@ -28,15 +28,17 @@ def parse_xml(text: str, name: str | Path, doctype: str = "", has_root: bool = T
         return "\n" * match[0].count("\n")
 
     if doctype:
-        known = rf"<!DOCTYPE\s+{doctype}(\s+(SYSTEM|PUBLIC\s+{_QUOTED})\s+{_QUOTED})?\s*>"
-        text = re.sub(known, line_breaks, text)
-    if (place := text.find("<!DOCTYPE")) >= 0:
-        line = text.count("\n", 0, place) + 1
+        corpus_doctype = rf"<!DOCTYPE\s+{doctype}(\s+(SYSTEM|PUBLIC\s+{_QUOTED})\s+{_QUOTED})?\s*>"
+        text = re.sub(corpus_doctype, line_breaks, text)
+    position = text.find("<!DOCTYPE")
+    if position >= 0:
+        line = text.count("\n", 0, position) + 1
         raise ValueError(f"{name}, line {line}: the DOCTYPE is not one of this corpus: remove it.")
     text = re.sub(r"\A\s*<\?xml\b.*?\?>", line_breaks, text, flags=re.DOTALL)
+    if not has_root:
+        text = f"<_>{text}</_>"
     options = {"resolve_entities": False, "no_network": True, "remove_comments": True, "remove_pis": True}
     try:
-        text = text if has_root else f"<_>{text}</_>"
         return etree.fromstring(text.encode(), etree.XMLParser(encoding="utf-8", **options))
     except etree.XMLSyntaxError as error:
         raise ValueError(
@@ -47,7 +49,8 @@ def parse_xml(text: str, name: str | Path, doctype: str = "", has_root: bool = T
 
 def attribute(element: Element, name: str, path: Path, choices: tuple[str, ...] = ()) -> str:
     """Return an attribute; raise `ValueError` if it is missing, empty or none of `choices`, if there are any."""
-    value, where = str(element.get(name, "")).strip(), f"{path}, line {element.sourceline}"
+    value = str(element.get(name, "")).strip()
+    where = f"{path}, line {element.sourceline}"
     if not value:
         raise ValueError(f"{where}: {element.tag!r} needs a value of {name!r}.")
     if choices and value not in choices:

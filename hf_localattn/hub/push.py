@@ -21,7 +21,7 @@ from hf_localattn.claims import claimed
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import STAGING
 from hf_localattn.hub.model_card import CARD, write_card
-from hf_localattn.hub.verify import MISSING, is_regular, verify_checkpoint
+from hf_localattn.hub.verify import EXTRA, MISSING, is_regular, verify_checkpoint
 from hf_localattn.names import read_config
 from hf_localattn.registry import FAMILIES
 
@@ -148,7 +148,7 @@ def check_checkpoint(folder: Path) -> None:
         code = verify_checkpoint(folder, subfolders=False)
         others = [file for file in code.others if file.name in names or file.verdict == MISSING]
         for file in others:
-            if file.note:
+            if file.verdict == EXTRA and file.note:
                 raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")
         if others:
             differing = ", ".join(f"{file.name} ({file.verdict})" for file in others)

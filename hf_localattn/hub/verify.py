@@ -6,29 +6,50 @@ and equal to the package's files, it runs the code of the package.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import snapshot_download
+from huggingface_hub import HfApi, constants, snapshot_download
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_localattn import models
-from hf_localattn.errors import loading
+from hf_localattn.errors import join_names, loading
 from hf_localattn.models.configuration_local_attention import VERSION
 from hf_localattn.names import read_config
 from hf_localattn.parsing import parse_json, read_utf8
-from hf_localattn.registry import get_family
+from hf_localattn.registry import Family, get_family
 
 EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
 
 MODELS = Path(models.__file__).parent  # files that are saved with checkpoints
 CODE = (".py", ".pyc", ".pyd", ".so")  # suffixes of files that Python can import
 ADAPTER = "adapter_config.json"  # makes transformers load another checkpoint, which it names, with its code
-OF_TOOLS = {".git", ".cache", "__pycache__"}  # folders that transformers does not read
+TOKENIZER = "tokenizer_config.json"
+OF_TOOLS = {".git", ".cache"}  # folders that transformers does not read
+
+PICKLES = ("pytorch_model*.bin", ".metadata")
+"""Names of weights that transformers unpickles if there are no others."""
+
+LOADED = (
+    *("*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json"),
+    *("tokenizer.json", TOKENIZER, "special_tokens_map.json", "added_tokens.json", "*.jinja"),
+    *("vocab.txt", "vocab.json", "merges.txt", "*.model", "preprocessor_config.json", "processor_config.json"),
+)
+"""Names of files without code that transformers reads."""
+
+SCOPE = (
+    "Compared is what can run: code, and entries that name code. Weights, labels, the tokenizer's vocabulary and texts"
+    " are not judged."
+)
+
+LARGEST_DIFF = 500_000
+"""Bytes of a file above which its lines are not compared."""
 
 # Entries of JSON files
 NAMES_CODE = ("auto_map", "custom_pipelines")
@@ -42,19 +63,21 @@ OF_TRANSFORMERS = re.compile(r"(.*\.)?custom_pipelines\.[^.]+\.(pt|tf|type)(\.\d
 class CodeFile:
     """The verdict on one file of a checkpoint, or on one entry of a JSON file.
 
+    Control characters are escaped.
+
     Attributes:
         name: Path of the file relative to the checkpoint.
         verdict: "equal", "differs", "missing" or "extra".
-        note: Place and value of an entry, or the kind of a path that is no regular file.
-        lines: Number of lines of a file that is equal to the package's.
-
-    Control characters are escaped.
+        note: Place and value of an entry, the kind of a path that is no regular file, or that line endings differ.
+        size: Number of bytes of a file that is equal to the package's.
+        diff: Lines of a unified diff from the package's file to the checkpoint's.
     """
 
     name: str
     verdict: str
     note: str = ""
-    lines: int = 0
+    size: int = 0
+    diff: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,10 +86,14 @@ class Verification:
 
     Attributes:
         files: Verdicts in the order of the names.
+        settings: Settings of the tokenizer that change what a model reads and differ from their defaults, as text.
+        unread: Names of files that loading does not read.
         compared_with: Installed version of the package.
     """
 
     files: tuple[CodeFile, ...]
+    settings: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     compared_with: str = VERSION
 
     @property
@@ -81,21 +108,30 @@ class Verification:
 
     @property
     def size(self) -> str:
-        """Number of files and lines that are equal to the package's, as text."""
-        return f"{len(self.files) - len(self.others)} files, {sum(file.lines for file in self.files):,} lines"
+        """Number and size of the files that are equal to the package's, as text."""
+        count = len(self.files) - len(self.others)
+        return f"{count} files, {_kilobytes(sum(file.size for file in self.files))}"
 
-    def report(self, *, with_equal: bool = False) -> str:
-        """Return the files, one a line, and a summary.
+    def report(self, *, with_equal: bool = False, with_diff: bool = False) -> str:
+        """Return the files, one a line, a summary, and what was not judged.
 
         Args:
-            with_equal (*optional*, defaults to False): List equal files, too, with their numbers of lines.
+            with_equal (*optional*, defaults to False): List equal files, with their sizes, and all unread files, too.
+            with_diff (*optional*, defaults to False): Show the lines in which files differ.
         """
         lines = []
         for file in self.files if with_equal else self.others:
-            note = f"{file.lines} lines" if file.verdict == EQUAL else file.note
+            note = _kilobytes(file.size) if file.verdict == EQUAL else file.note
             lines.append(f"{file.verdict:<8} {file.name}" + (f": {note}" if note else ""))
+            if with_diff:
+                lines += file.diff
         differs = f"Not equal: {len(self.others)} files or entries differ. " if self.others else ""
         lines.append(f"{differs}Equal to hf_localattn {self.compared_with}: {self.size}.")
+        lines.append(SCOPE)
+        lines += [f"Changes what the model reads: {setting}." for setting in self.settings]
+        if self.unread:
+            names = join_names(self.unread, most=len(self.unread) if with_equal else 10)
+            lines.append(f"Not read by a load: {names}.")
         return "\n".join(lines)
 
 
@@ -103,8 +139,11 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     """Compare the code of a checkpoint with the installed package, byte for byte, without running it.
 
     A checkpoint is equal if each entry of its JSON files that names code names a file beside it that is equal to the
-    package's; if it has no other code files, no adapter and no `configuration_files`; and if all its paths are regular
-    files, or links into the Hub's own cache. This holds for all its subfolders.
+    package's; if it has no other code files, no adapter, no pickled weights and no `configuration_files`; and if all
+    its paths are regular files, or links into the Hub's own cache. This holds for all its subfolders.
+
+    Weights, labels, vocabulary and texts are not judged. Settings of the tokenizer are listed if they differ from
+    their defaults.
 
     Args:
         checkpoint: Folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub. Only code and JSON files are
@@ -119,51 +158,135 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
         ValueError: The model belongs to no family of this package, or its `config.json` cannot be read.
         OSError: The checkpoint does not exist, or cannot be downloaded.
     """
-    folder = _local(checkpoint)
-    get_family(read_config(folder)["model_type"])
-    every = folder.rglob("*") if subfolders else folder.glob("*")
-    paths = [path for path in every if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
-    files: list[CodeFile] = []
-    expected: set[Path] = set()
-
-    def add(path: Path, verdict: str, note: str = "", lines: int = 0) -> None:
-        files.append(CodeFile(_harmless(path.relative_to(folder).as_posix()), verdict, _harmless(note), lines))
-
+    folder, names_on_hub = _local(checkpoint)
+    family = get_family(read_config(folder)["model_type"])
+    paths = []
+    for path in sorted(folder.rglob("*") if subfolders else folder.glob("*")):
+        if OF_TOOLS.isdisjoint(path.relative_to(folder).parts):
+            paths.append(path)
+    comparison = _Comparison(folder)
     for path in paths:
-        if not is_regular(path, folder):
-            add(path, EXTRA, "a link" if path.is_symlink() else "no regular file")
-        elif path.name == ADAPTER:
-            add(path, EXTRA, "an adapter")
-        elif path.suffix == ".json" and path.is_file():
-            try:
-                for note, modules in _entries(parse_json(read_utf8(path), path.name)):
-                    if not modules:
-                        add(path, EXTRA, note)
-                    expected |= {path.with_name(module) for module in modules}
-            except ValueError as error:
-                add(path, EXTRA, str(error))
-    for path in expected | {path for path in paths if path.suffix in CODE and not path.is_dir()}:
-        if not is_regular(path, folder):
-            if not path.is_symlink():  # a link is an extra file already
-                add(path, MISSING)
-        elif path not in expected:
-            add(path, EXTRA)
-        elif path.read_bytes() == (own := (MODELS / path.name).read_bytes()):
-            add(path, EQUAL, lines=own.count(b"\n"))
-        else:
-            add(path, DIFFERS)
-    return Verification(tuple(sorted(files, key=lambda file: file.name)))
+        comparison.read(path)
+    for name in names_on_hub:
+        comparison.note_name(name)
+    comparison.compare_code(paths)
+    return Verification(
+        tuple(sorted(comparison.files, key=lambda file: file.name)),
+        settings=tuple(changed_settings(family, paths, folder)),
+        unread=tuple(sorted(comparison.unread)),
+    )
 
 
-def _local(checkpoint: str | os.PathLike[str]) -> Path:
-    """Return the folder of a checkpoint. Download checkpoints on the Hub."""
+class _Comparison:
+    """The verdicts on the files of a folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.files: list[CodeFile] = []
+        self.unread: set[str] = set()
+        self.expected: set[Path] = set()
+
+    def add(self, path: Path, verdict: str, note: str = "", size: int = 0, diff: Iterable[str] = ()) -> None:
+        name = _harmless(path.relative_to(self.folder).as_posix())
+        self.files.append(CodeFile(name, verdict, _harmless(note), size, tuple(map(_harmless, diff))))
+
+    def read(self, path: Path) -> None:
+        """Judge a path that is no code, and note which code its entries expect."""
+        if not is_regular(path, self.folder):
+            self.add(path, EXTRA, "a link" if path.is_symlink() else "no regular file")
+            return
+        if path.is_dir():
+            return
+        self.note_name(path.relative_to(self.folder).as_posix())
+        if path.name == ADAPTER:
+            self.add(path, EXTRA, "an adapter")
+        elif path.suffix == ".json":
+            self.read_entries(path)
+
+    def note_name(self, name: str) -> None:
+        """Refuse a file of pickled weights, and note a file that loading does not read."""
+        path = self.folder / name
+        if _matches(path.name, PICKLES):
+            if _harmless(name) not in [file.name for file in self.files]:
+                self.add(path, EXTRA, "pickled weights")
+        elif path.suffix not in CODE and path.name != ADAPTER and not _matches(path.name, LOADED):
+            self.unread.add(_harmless(name))
+
+    def read_entries(self, path: Path) -> None:
+        """Judge the entries of a JSON file that name code, kernels or weights."""
+        try:
+            for note, modules in _entries(parse_json(read_utf8(path), path.name)):
+                if not modules:
+                    self.add(path, EXTRA, note)
+                self.expected |= {path.with_name(module) for module in modules}
+        except ValueError as error:
+            self.add(path, EXTRA, str(error))
+
+    def compare_code(self, paths: list[Path]) -> None:
+        """Compare all code files, and those that entries expect, with the package's."""
+        code = {path for path in paths if path.suffix in CODE and not path.is_dir()}
+        for path in self.expected | code:
+            if path.is_symlink() and not is_regular(path, self.folder):
+                continue  # an extra file already
+            if not is_regular(path, self.folder):
+                if not path.exists():  # else an extra file already
+                    self.add(path, MISSING)
+            elif path not in self.expected:
+                self.add(path, EXTRA)
+            else:
+                self.compare(path)
+
+    def compare(self, path: Path) -> None:
+        ours = (MODELS / path.name).read_bytes()
+        theirs = path.read_bytes()
+        if theirs == ours:
+            self.add(path, EQUAL, size=len(ours))
+            return
+        note = ""
+        if theirs.splitlines() == ours.splitlines():
+            note = "only line endings differ"
+        elif b"\r" in theirs:
+            note = "line endings differ, too"
+        self.add(path, DIFFERS, note, diff=_diff(ours, theirs))
+
+
+def _diff(ours: bytes, theirs: bytes) -> list[str]:
+    """Return the lines of a unified diff, without its header and without line endings."""
+    if len(theirs) > LARGEST_DIFF:
+        return [f"{len(theirs):,} bytes, too many to compare lines"]
+    before, after = ([line.decode(errors="backslashreplace") for line in text.splitlines()] for text in (ours, theirs))
+    return list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]
+
+
+def changed_settings(family: Family, paths: Iterable[Path], folder: Path) -> Iterator[str]:
+    """Yield settings of the family's tokenizer that differ from their defaults."""
+    for path in paths:
+        if path.name != TOKENIZER or not family.tokenizer_settings or not is_regular(path, folder):
+            continue
+        try:
+            settings = parse_json(read_utf8(path), path.name)
+        except ValueError:  # an extra file already
+            continue
+        for name in family.tokenizer_settings:
+            default = getattr(family.tokenizer, name)
+            value = settings.get(name, default) if isinstance(settings, dict) else default
+            if value != default:
+                place = _harmless(path.relative_to(folder).as_posix())
+                yield f"`{name}` of {place} is {repr(value)[:80]}, by default {default!r}"
+
+
+def _local(checkpoint: str | os.PathLike[str]) -> tuple[Path, list[str]]:
+    """Return the folder of a checkpoint, and the names of all files on the Hub. Download checkpoints on the Hub."""
     name = os.fspath(checkpoint)
     match = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@([^@\s]+))?", name)
     if match is None or Path(name).is_dir():
-        return Path(name)
+        return Path(name), []
     with loading("checkpoint", match[1]):
         patterns = [*(f"*{suffix}" for suffix in CODE), "*.json"]
-        return Path(snapshot_download(match[1], revision=match[2], allow_patterns=patterns))
+        folder = Path(snapshot_download(match[1], revision=match[2], allow_patterns=patterns))
+        if constants.HF_HUB_OFFLINE:  # only the downloaded files are known
+            return folder, []
+        return folder, HfApi().list_repo_files(match[1], revision=folder.name)
 
 
 def is_regular(path: Path, folder: Path) -> bool:
@@ -182,21 +305,38 @@ def _entries(content: Any, where: str = "", kind: str = "") -> Iterator[tuple[st
     if isinstance(content, dict | list):
         for key, value in content.items() if isinstance(content, dict) else enumerate(content):
             place = f"{where}.{key}" if where else str(key)
-            if (key in REFUSED and value) or (str(key).endswith("_implementation") and "/" in str(value)):
+            names_a_kernel = str(key).endswith("_implementation") and "/" in str(value)
+            if names_a_kernel or (key in REFUSED and value):
                 yield f"{place} is {repr(value)[:200]}", set()
-            else:
-                is_kind = key in NAMES_CODE or (key == NAMES_WEIGHTS and not kind)
-                yield from _entries(value, place, str(key) if is_kind else kind)
-    elif kind == NAMES_WEIGHTS and not re.fullmatch(r"[\w.-]+\.safetensors", str(content)):
-        yield f"{where} is {repr(content)[:200]}", set()
+                continue
+            is_kind = key in NAMES_CODE or (key == NAMES_WEIGHTS and not kind)
+            yield from _entries(value, place, str(key) if is_kind else kind)
+    elif kind == NAMES_WEIGHTS:
+        if not re.fullmatch(r"[\w.-]+\.safetensors", str(content)):
+            yield f"{where} is {repr(content)[:200]}", set()
     elif kind in NAMES_CODE and isinstance(content, str) and not OF_TRANSFORMERS.fullmatch(where):
-        match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", content)
-        module = MODELS / f"{match[1]}.py" if match else None
-        is_ours = module is not None and module.is_file()
-        imported = get_relative_import_files(module) if is_ours else ()
-        yield f"{where} is {content[:200]!r}", {Path(path).name for path in (module, *imported) if is_ours}
+        yield f"{where} is {content[:200]!r}", _modules_of(content)
+
+
+def _modules_of(name: str) -> set[str]:
+    """Return the package's files that a class needs, named as `module.Class`; none if it is not the package's."""
+    match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", name)
+    if match is None:
+        return set()
+    module = MODELS / f"{match[1]}.py"
+    if not module.is_file():
+        return set()
+    return {module.name, *(Path(imported).name for imported in get_relative_import_files(module))}
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def _kilobytes(size: int) -> str:
+    return f"{size / 1000:.1f} kB" if size < 100_000 else f"{size / 1000:.0f} kB"
 
 
 def _harmless(text: str) -> str:
     """Escape control characters. They could change the terminal."""
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -21,36 +21,49 @@ from hf_localattn.installed.parsers import lighten, load_declared, parser_versio
 from hf_localattn.installed.structure import check_structure
 from hf_localattn.installed.tokenizers import build_tokenizer, check_texts, check_tokenizer
 from hf_localattn.kernels import KERNELS
-from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.models.configuration_local_attention import InstalledServices, LocalAttentionConfig
 
-__all__ = ["code_files", "install"]
-
-
-def from_backbone(made: Any, backbone: Any, **arguments: Any) -> Any:
-    """Build a model from a pretrained backbone, or a tokenizer from the backbone's tokenizer."""
-    build = build_tokenizer if issubclass(made, PreTrainedTokenizerBase) else build_from_backbone
-    return build(made, backbone, **arguments)
+__all__ = ["PackageServices", "code_files", "install"]
 
 
-def install(note_fields: Callable[[Any], None]) -> None:
-    """Give `models/` the services of the package. `note_fields` warns of fields of a configuration without effect."""
-    LocalAttentionConfig.installed = SimpleNamespace(
-        note_fields=note_fields,
-        check_content=check_content,
-        check_backbone=check_backbone,
-        check_model=check_model,
-        loading=loading,
-        from_backbone=from_backbone,
-        kernel=lambda name: KERNELS.get(name),  # torch 2.8 cannot compile a call of `KERNELS.get` itself
-        check_tokenizer=check_tokenizer,
-        check_texts=check_texts,
-        load_parser=load_declared,
-        parser_version=parser_version,
-        lighten_parser=lighten,
-        read_parses=read_parses,
-        write_parses=write_parses,
-        check_structure=check_structure,
-    )
+class PackageServices(InstalledServices):
+    """All services that `InstalledServices` names.
+
+    Args:
+        warn_of_inactive_fields: Function that warns of fields of a configuration without effect. The registry knows
+            them, which is built upon this module.
+    """
+
+    check_content = staticmethod(check_content)
+    check_tokenizer = staticmethod(check_tokenizer)
+    loading = staticmethod(loading)
+    check_backbone = staticmethod(check_backbone)
+    check_model = staticmethod(check_model)
+    check_texts = staticmethod(check_texts)
+    check_structure = staticmethod(check_structure)
+    load_parser = staticmethod(load_declared)
+    parser_version = staticmethod(parser_version)
+    lighten_parser = staticmethod(lighten)
+    read_parses = staticmethod(read_parses)
+    write_parses = staticmethod(write_parses)
+
+    def __init__(self, warn_of_inactive_fields: Callable[[Any], None]):
+        self._warn_of_inactive_fields = warn_of_inactive_fields
+
+    def warn_of_inactive_fields(self, config: Any) -> None:
+        self._warn_of_inactive_fields(config)
+
+    def from_backbone(self, made: Any, backbone: Any, **arguments: Any) -> Any:
+        build = build_tokenizer if issubclass(made, PreTrainedTokenizerBase) else build_from_backbone
+        return build(made, backbone, **arguments)
+
+    def kernel(self, name: str) -> ModuleType | None:
+        return KERNELS.get(name)
+
+
+def install(warn_of_inactive_fields: Callable[[Any], None]) -> None:
+    """Give `models/` the services of the package."""
+    LocalAttentionConfig.installed = PackageServices(warn_of_inactive_fields)
 
 
 def code_files(folder: str | os.PathLike[str]) -> list[Path]:

@@ -51,7 +51,6 @@ def build_from_backbone(
         ) from error
     check_architecture(model_class, backbone_config)
     config = model_class.config_class(backbone_config=backbone_config, **arguments)
-    model_class.check_config(config)
     hub_id = "" if os.path.exists(name_or_path) else str(name_or_path)
     config.backbone_config._name_or_path = config._name_or_path = hub_id  # for model cards
     # XLNet creates some weights in fp32, whatever the dtype: convert all weights in the end.

@@ -18,6 +18,9 @@ PRF = ("precision", "recall", "f1")
 ENTITY_SCORES = ("f1", "precision", "recall", "accuracy")
 WORD_SCORES = ("accuracy", "macro_f1")
 
+SCHEMES = {"IOB": "IB", "IOE": "IE", "IOBES": "IBES", "BILOU": "BILU", "BMES": "BMES"}
+"""Letters of the tagging schemes."""
+
 Labels = Sequence[Sequence[str]]
 """Labels of the words of each sentence."""
 
@@ -28,17 +31,32 @@ Scoring = Callable[[Labels, Labels], dict[str, float]]
 def select_metrics(names: Iterable[str]) -> tuple[Scoring, tuple[str, ...]]:
     """Return the scores for the label set of a model, and the names of the overall ones, the main one first.
 
-    Labels of a tagging scheme (IOB, IOE, IOBES, BILOU, BMES) are "O", or a letter and a type. They are scored as CGED
-    if all their types are R, M, S or W, and as entities otherwise. The labels c (correct) and i (incorrect) are scored
-    as FCE. All other labels are scored word by word.
+    Labels of a tagging scheme (`SCHEMES`) are scored as CGED if all their types are R, M, S or W, and as entities
+    otherwise. The labels c (correct) and i (incorrect) are scored as FCE. All other labels are scored word by word.
     """
-    known = set(names)
-    others = known - {"O"}
-    if others and all(re.fullmatch("[BIESLUM](-.*)?", name) for name in others):
-        scoring = diagnosis_scores if {name[2:] for name in others} <= {*"RMSW"} else entity_scores
+    labels = set(names)
+    if is_tagging_scheme(labels):
+        types = {name[2:] for name in labels - {"O"}}
+        scoring = diagnosis_scores if types <= {*"RMSW"} else entity_scores
+    elif labels == {"c", "i"}:
+        scoring = detection_scores
     else:
-        scoring = detection_scores if known == {"c", "i"} else word_scores
+        scoring = word_scores
     return scoring, tuple(scoring([[]], [[]]))
+
+
+def is_tagging_scheme(labels: Set[str]) -> bool:
+    """Return True if labels are those of one of `SCHEMES`: "O", or a letter and a type (`B-PER`), or a letter alone.
+
+    Letters alone need a B or an I, without which they may be anything, such as the sizes S, M and L.
+    """
+    tags = labels - {"O"}
+    if not all(re.fullmatch("[A-Z](-.*)?", tag) for tag in tags):
+        return False
+    letters = {tag[0] for tag in tags}
+    has_types = all("-" in tag for tag in tags)
+    is_marked = has_types or not letters.isdisjoint("BI")
+    return bool(tags) and is_marked and any(letters <= set(scheme) for scheme in SCHEMES.values())
 
 
 def entity_scores(predictions: Labels, references: Labels) -> dict[str, float]:

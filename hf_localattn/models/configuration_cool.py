@@ -1,7 +1,5 @@
 """Configuration of COOL, the context outlooker."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Sequence
@@ -130,8 +128,10 @@ class CoolConfig(LocalAttentionConfig):
     @property
     def local_input_size(self) -> int:
         """Input width of the local branch: the width of the encoder's output or word embeddings."""
-        narrower = None if self.mode == "g2l" else getattr(self.backbone_config, "embedding_size", None)
-        return narrower or self.backbone_config.hidden_size
+        size: int = self.backbone_config.hidden_size
+        if self.mode == "g2l":
+            return size
+        return getattr(self.backbone_config, "embedding_size", None) or size
 
     @property
     def local_size(self) -> int:
@@ -169,9 +169,12 @@ class CoolConfig(LocalAttentionConfig):
         setattr(deeper, count, layers)
         return deeper
 
-    def check_fields(self) -> None:
-        if self.mode == "gl":  # "gl" needs no quotes in a shell
+    def normalize(self) -> None:
+        super().normalize()
+        if self.mode == "gl":  # which needs no quotes in a shell
             self.mode = "g&l"
+
+    def check_fields(self) -> None:
         if self.outlook_kernel_size % 2 == 0:
             raise ValueError(
                 f"`outlook_kernel_size` is {self.outlook_kernel_size}; it must be odd, so that a window has a center."
@@ -183,14 +186,17 @@ class CoolConfig(LocalAttentionConfig):
             raise ValueError(
                 f"`outlook_num_heads` is {self.outlook_num_heads}; it must divide the local width {self.local_size}."
             )
-        if self.mode == "g2l":
-            return
-        conflict = ""
-        if self.local_attention in ("none", "deeper"):
-            conflict = f"`local_attention={self.local_attention!r}` has no local layers to place"
-        elif self.is_encoder_decoder:
-            conflict = "an encoder-decoder takes local layers only on the output of its encoder"
-        elif self.mode == "l2g" and self.mlm_residual:
-            conflict = "with `mlm_residual` the backbone must not read the local states"
-        if conflict:
+        if conflict := self._conflict_with_mode():
             raise ValueError(f"`mode` is {self.mode!r}, but {conflict}: set `mode` to 'g2l'.")
+
+    def _conflict_with_mode(self) -> str:
+        """Return why the local layers can only be on top of the encoder, or an empty text."""
+        if self.mode == "g2l":
+            return ""
+        if self.local_attention in ("none", "deeper"):
+            return f"`local_attention={self.local_attention!r}` has no local layers to place"
+        if self.is_encoder_decoder:
+            return "an encoder-decoder takes local layers only on the output of its encoder"
+        if self.mode == "l2g" and self.mlm_residual:
+            return "with `mlm_residual` the backbone must not read the local states"
+        return ""

@@ -1,7 +1,5 @@
 """Base class of all configurations: the backbone's configuration, checked fields, and the code that is saved."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import inspect
@@ -37,61 +35,124 @@ NonNegative = Annotated[float, Range("a finite number of at least 0", lambda val
 TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null"}
 
 
-def range_of(kind: Any) -> Range:
+def range_of(annotation: Any) -> Range:
     """Return the values that fit an annotation."""
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin = get_origin(annotation)
+    arguments = get_args(annotation)
     if origin is Literal:
         return Range(f"one of {', '.join(map(repr, arguments))}", lambda value: value in arguments)
     if origin is Annotated:
-        inner, own = range_of(arguments[0]), arguments[1]
-        return Range(own.description, lambda value: inner.holds(value) and own.holds(value))
+        base, limits = arguments
+        values = range_of(base)
+        return Range(limits.description, lambda value: values.holds(value) and limits.holds(value))
     if origin in (Union, UnionType):
-        ranges = [range_of(one) for one in arguments]
-        return Range(" or ".join(one[0] for one in ranges), lambda value: any(one.holds(value) for one in ranges))
+        choices = [range_of(argument) for argument in arguments]
+        description = " or ".join(choice.description for choice in choices)
+        return Range(description, lambda value: any(choice.holds(value) for choice in choices))
     if origin in (list, tuple):  # files have lists for tuples
-        inner = range_of(arguments[0])
-        description = f"a list, each entry {inner.description}"
-        return Range(description, lambda value: isinstance(value, list | tuple) and all(map(inner.holds, value)))
-    types = (int, float) if kind is float else kind
-    return Range(TYPES[kind], lambda value: isinstance(value, types) and (kind is bool or not isinstance(value, bool)))
+        entries = range_of(arguments[0])
+        description = f"a list, each entry {entries.description}"
+        return Range(description, lambda value: isinstance(value, list | tuple) and all(map(entries.holds, value)))
+    if annotation is bool:
+        return Range(TYPES[bool], lambda value: isinstance(value, bool))
+    types = (int, float) if annotation is float else annotation
+    return Range(TYPES[annotation], lambda value: isinstance(value, types) and not isinstance(value, bool))
 
 
 @cache
 def field_types(config_class: Any) -> dict[str, Any]:
-    """Return the annotations of the fields of a family, by name."""
-    classes = [one for one in reversed(config_class.__mro__) if issubclass(one, LocalAttentionConfig)]
-    annotations = {name: kind for one in classes for name, kind in inspect.get_annotations(one, eval_str=True).items()}
-    return {name: kind for name, kind in annotations.items() if kind is not Any and get_origin(kind) is not ClassVar}
+    """Return the types of the fields of a family, by name."""
+    types: dict[str, Any] = {}
+    for base in reversed(config_class.__mro__):
+        if issubclass(base, LocalAttentionConfig):
+            types |= declared_types(base)
+    return types
+
+
+def declared_types(declaring: type) -> dict[str, Any]:
+    """Return the types of the fields that a class itself declares, by name.
+
+    A text in place of a type is refused: only evaluating it, which runs code, would tell the type.
+
+    Raises:
+        TypeError: An annotation is a text.
+    """
+    types = {}
+    for name, annotation in inspect.get_annotations(declaring).items():
+        if isinstance(annotation, str):
+            raise TypeError(
+                f"The type of `{name}` is the text {annotation!r}. Write the type itself, in a file without"
+                " `from __future__ import annotations`."
+            )
+        if annotation not in (Any, ClassVar) and get_origin(annotation) is not ClassVar:
+            types[name] = annotation
+    return types
 
 
 def check_types(fields: Any, types: Mapping[str, Any]) -> None:
     """Raise `ValueError` for the first attribute whose value does not fit its annotation."""
     for name, annotation in types.items():
-        accepted, value = range_of(annotation), getattr(fields, name)
+        value = getattr(fields, name)
+        accepted = range_of(annotation)
         if not accepted.holds(value):
             raise ValueError(f"`{name}` is {value!r}; it must be {accepted.description}.")
 
 
-class Installed:
-    """Services of the package, until `hf_localattn` replaces `LocalAttentionConfig.installed`: they do nothing."""
+class InstalledServices:
+    """Services of the installed package. Here, in code that travels with checkpoints, each of them does nothing.
+
+    Importing `hf_localattn` replaces `LocalAttentionConfig.installed` by an object that overrides all methods.
+    """
 
     def check_content(self, config_class: Any, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the content of a `config.json`, unchecked."""
+        """Check the content of a `config.json`, and return it without entries that name code."""
         return content
 
-    def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
-        """Return the context in which `from_pretrained` loads weights."""
+    def check_tokenizer(self, path: str) -> None:
+        """Check that a `tokenizer_config.json` names no files and no Python objects."""
+
+    def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> Any:
+        """Return a context in which `from_pretrained` reads only safetensors files."""
         return contextlib.nullcontext()
 
-    def from_backbone(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise `ImportError`: only the package builds models from a backbone."""
+    def check_backbone(self, config: Any) -> None:
+        """Check that local layers can read the backbone of a configuration."""
+
+    def check_model(self, model_class: Any, config: Any) -> None:
+        """Check that a model class supports a configuration."""
+
+    def warn_of_inactive_fields(self, config: Any) -> None:
+        """Warn of fields that differ from their default but have no effect."""
+
+    def check_texts(self, text: Any, text_pair: Any, split: bool) -> None:
+        """Check that the arguments of a tokenizer's call are texts."""
+
+    def check_structure(self, word_index: Any, dep_heads: Any) -> None:
+        """Check that `dep_heads` form a forest."""
+
+    def from_backbone(self, made: Any, backbone: Any, **arguments: Any) -> Any:
+        """Build a model or a tokenizer of the class `made`, which only the installed package can."""
         raise ImportError(
             "`from_backbone` is part of the package: run `pip install hf_localattn` and import the class from it."
         )
 
-    def __getattr__(self, service: str) -> Callable[..., None]:
-        """Return a function that returns None, for checks, kernels and caches."""
-        return lambda *args: None
+    def kernel(self, name: str) -> Any:
+        """Return the GPU kernels of a computation, if any."""
+
+    def load_parser(self, parser: str) -> Any:
+        """Load a spaCy pipeline that only a checkpoint names, if it is safe; None leaves it to the caller."""
+
+    def parser_version(self, parser: str, named_by_checkpoint: bool) -> Any:
+        """Return the version of an installed spaCy pipeline."""
+
+    def lighten_parser(self, pipeline: Any) -> None:
+        """Remove the components of a spaCy pipeline that dependency parsing does not need."""
+
+    def read_parses(self, texts: Any, words: str, parser: str, pipeline: Any) -> Any:
+        """Return the stored parses of texts, if any."""
+
+    def write_parses(self, parses: Any, words: str, parser: str, pipeline: Any) -> None:
+        """Store parses."""
 
 
 class BackboneField(property):
@@ -130,7 +191,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     sub_configs: ClassVar[dict[str, Any]] = {"backbone_config": AutoConfig}
     keys_to_ignore_at_inference: ClassVar[list[str]] = ["hidden_states", "attentions", "local_attentions"]
 
-    installed: ClassVar[Any] = Installed()
+    installed: ClassVar[InstalledServices] = InstalledServices()
     default_backbone: ClassVar[str] = "bert"
     tested_backbones: ClassVar[Sequence[str]] = (
         *("bert", "roberta", "albert", "electra", "distilbert", "deberta-v2", "modernbert", "xlnet"),
@@ -139,7 +200,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     """Tested encoder-decoder backbones; empty for families that do not generate."""
 
     code_folder = str(Path(__file__).parent)
-    """Folder of this code. A model whose code transformers keeps in another folder names that one."""
+    """Folder of this code. Models set it, because transformers may keep their code in another folder."""
 
     heads: ClassVar[Mapping[str, str]] = {
         "AutoModel": "Model",
@@ -172,21 +233,25 @@ class LocalAttentionConfig(PreTrainedConfig):
         self.backbone_config = self._build_backbone_config(self.backbone_config)
         super().__post_init__(**kwargs)
         self.is_encoder_decoder = self.backbone_config.is_encoder_decoder
+        self.normalize()
         self.check()
-        self.installed.note_fields(self)
+        self.installed.warn_of_inactive_fields(self)
+
+    def normalize(self) -> None:
+        """Bring fields with several spellings into one form. Called before each `check`."""
+        default_names = all(re.fullmatch(r"LABEL_\d+", str(name)) for name in vars(self).get("label2id") or ())
+        if self.id2label and default_names:  # a file may name the labels in one direction only
+            self.label2id = {name: int(index) for index, name in self.id2label.items()}
 
     def check(self) -> None:
         """Raise `ValueError` if a field has an invalid value.
 
-        Called when a configuration is created, loaded or saved, and when a model is built: fields can change.
+        Called when a configuration is created or saved, and when a model is built: fields can change.
         """
         self.installed.check_backbone(self)
         config_class: Any = type(self)  # which mypy takes for unhashable
         check_types(self, field_types(config_class))
         self.check_fields()
-        # A file may name the labels in one direction only.
-        if self.id2label and all(re.fullmatch(r"LABEL_\d+", str(name)) for name in vars(self).get("label2id") or ()):
-            self.label2id = {name: int(number) for number, name in self.id2label.items()}
 
     def check_fields(self) -> None:
         """Validate combinations of the family's fields. Called by `check`, after each field was checked alone."""
@@ -228,9 +293,10 @@ class LocalAttentionConfig(PreTrainedConfig):
         else:
             # The labels of the backbone are not used.
             labels = ("id2label", "label2id", "num_labels")
-            given = {name: value for name, value in dict(backbone_config or {}).items() if name not in labels}
-            hub_id = str(given.pop("_name_or_path", ""))
-            backbone_config = AutoConfig.for_model(given.pop("model_type", self.default_backbone), **given)
+            content = {name: value for name, value in dict(backbone_config or {}).items() if name not in labels}
+            hub_id = str(content.pop("_name_or_path", ""))
+            model_type = content.pop("model_type", self.default_backbone)
+            backbone_config = AutoConfig.for_model(model_type, **content)
         # An id on the Hub is kept. A path may be that of a private folder, and this configuration may be published.
         backbone_config._name_or_path = hub_id if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", hub_id) else ""
         # The backbone is always a class of transformers, never code of a checkpoint.
@@ -245,18 +311,20 @@ class LocalAttentionConfig(PreTrainedConfig):
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """Build a configuration from the content of a `config.json`. It must be valid."""
-        config_dict = dict(cls.installed.check_content(cls, config_dict))
-        config_dict.pop("code_folder", None)  # code is never copied from a folder that a file names
-        loaded = super().from_dict(config_dict, **kwargs)
-        # transformers applies overrides after `__post_init__`.
-        (loaded[0] if isinstance(loaded, tuple) else loaded).check()
+        content = dict(cls.installed.check_content(cls, config_dict))
+        content.pop("code_folder", None)  # code is never copied from a folder that a file names
+        # Replaced here, fields are checked with the others. transformers would replace them afterwards.
+        config_class: Any = cls
+        for name in field_types(config_class).keys() & kwargs.keys():
+            content[name] = kwargs.pop(name)
+        loaded = super().from_dict(content, **kwargs)
+        config = loaded[0] if isinstance(loaded, tuple) else loaded
+        config.normalize()  # labels may have been replaced
         return loaded
-
-    # The code that is saved with a configuration: transformers would save the files of one class.
 
     @classmethod
     def register_for_auto_class(cls, auto_class: Any = "AutoConfig") -> None:
-        """Do nothing: `save_pretrained` saves the modules that the configuration names."""
+        """Do nothing: `save_pretrained` saves the modules that the configuration names, not the file of one class."""
 
     @property
     def entry_module(self) -> str:
@@ -265,9 +333,11 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     def auto_classes(self) -> dict[str, str]:
         """Return the class for each Auto class, saved as `auto_map`."""
-        own, family = type(self), type(self).__name__.removesuffix("Config")
+        name = type(self).__name__
+        family = name.removesuffix("Config")
+        module = type(self).__module__.rpartition(".")[2]
         models = {auto_class: f"{self.entry_module}.{family}{ending}" for auto_class, ending in self.heads.items()}
-        return {"AutoConfig": f"{own.__module__.rpartition('.')[2]}.{own.__name__}", **models}
+        return {"AutoConfig": f"{module}.{name}", **models}
 
     def pipelines(self) -> dict[str, Any]:
         """Return the pipelines of the head that the configuration was saved with, saved as `custom_pipelines`."""
@@ -282,23 +352,18 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     def save_pretrained(self, save_directory: Any, push_to_hub: bool = False, **kwargs: Any) -> None:
         """Save a configuration as in transformers, with the modules that it names and those that they import."""
+        self.normalize()
         self.check()
         folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
-        self.auto_map, pipelines = self.auto_classes(), {}
+        self.auto_map = self.auto_classes()
+        pipelines = {}
         for task, entry in self.pipelines().items():
             with contextlib.suppress(OSError):  # fine-tuned from a folder without a head, which has no pipelines
-                self._code_file(f"{entry['impl'].partition('.')[0]}.py")
+                self._code_file(_module_of(entry["impl"]))
                 pipelines[task] = entry
         named = [*self.auto_map.values(), *(entry["impl"] for entry in pipelines.values())]
-        waiting, known = [name.partition(".")[0] for name in named], set()
-        while waiting:
-            if (module := waiting.pop()) not in known:
-                known.add(module)
-                source, target = self._code_file(f"{module}.py"), folder / f"{module}.py"
-                if not (target.exists() and target.samefile(source)):
-                    shutil.copyfile(source, target)
-                waiting += get_relative_imports(source)
+        self._copy_code({_module_of(name) for name in named}, folder)
         if pipelines:
             self.custom_pipelines = pipelines
         try:
@@ -308,8 +373,27 @@ class LocalAttentionConfig(PreTrainedConfig):
         if push_to_hub:
             self.push_to_hub(kwargs.pop("repo_id", folder.name), **kwargs)
 
-    def _code_file(self, name: str) -> Path:
-        """Return the path of a code file: beside this one or the model's, or where the weights came from."""
+    def _copy_code(self, modules: set[str], folder: Path) -> None:
+        """Copy modules, and those that they import from the same folder, as in `from .module import name`."""
+        waiting = list(modules)
+        copied: set[str] = set()
+        while waiting:
+            module = waiting.pop()
+            if module in copied:
+                continue
+            copied.add(module)
+            source = self._code_file(module)
+            target = folder / source.name
+            if not (target.exists() and target.samefile(source)):
+                shutil.copyfile(source, target)
+            waiting += get_relative_imports(source)
+
+    def _code_file(self, module: str) -> Path:
+        """Return the file of a module: beside this one, beside the model's, or where the weights came from.
+
+        transformers keeps only the modules that it needed. Others are downloaded from the same commit, not run.
+        """
+        name = f"{module}.py"
         here = Path(__file__).parent
         for folder in (here, Path(self.code_folder)):
             if (folder / name).is_file():
@@ -322,3 +406,8 @@ class LocalAttentionConfig(PreTrainedConfig):
         content = {**super().to_dict(), "hf_localattn_version": VERSION}
         of_this_machine = ("code_folder", "fusion_config", "kernel_config", "use_kernels")
         return {name: value for name, value in content.items() if name not in of_this_machine}
+
+
+def _module_of(name: str) -> str:
+    """Return the module of a class that is named as `module.Class`."""
+    return name.partition(".")[0]

@@ -1,7 +1,5 @@
 """Configuration of OA, orthogonal attention."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 
@@ -102,11 +100,15 @@ class OaXLNetConfig(LocalAttentionConfig):
         return self.classifier_dropout
 
     def check_fields(self) -> None:
-        size, heads = self.backbone_config.hidden_size, self.block_heads
-        if self.local_attention != "none" and heads not in (possible := possible_heads(size, self.local_attention)):
+        if self.local_attention == "none":
+            return
+        size = self.backbone_config.hidden_size
+        possible = possible_heads(size, self.local_attention)
+        if self.block_heads not in possible:
             square = ", with heads of a square width" if self.local_attention in CONVOLUTIONAL else ""
             raise ValueError(
-                f"`oa_num_heads` is {heads}; for the width {size} use one of {', '.join(map(str, possible))}{square}."
+                f"`oa_num_heads` is {self.block_heads}; for the width {size} use one of"
+                f" {', '.join(map(str, possible))}{square}."
             )
 
 

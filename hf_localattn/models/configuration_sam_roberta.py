@@ -1,7 +1,5 @@
 """Configuration of SAM, sequential attention."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from .configuration_local_attention import LocalAttentionConfig, Positive, Probability, Range

@@ -1,7 +1,5 @@
 """Configuration of syntax-aware local attention (SLA)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -121,10 +119,12 @@ class SlaBertConfig(LocalAttentionConfig):
                 "`mlm_residual` is True, but the local attention is inside the backbone: set it to False. To start "
                 "near the backbone's predictions, set `gate_bias_init` to a low value, such as -10."
             )
-        layers, count = self.sla_layers, self.num_hidden_layers
-        if layers is not None and (
-            len(set(layers)) != len(layers) or not set(layers) <= set(range(count)) or not layers
-        ):
+        if self.sla_layers is None:
+            return
+        count = self.num_hidden_layers
+        distinct = set(self.sla_layers)
+        is_valid = distinct and len(distinct) == len(self.sla_layers) and distinct <= set(range(count))
+        if not is_valid:
             raise ValueError(
-                f"`sla_layers` is {layers!r}; give a list of distinct layer indices from 0 to {count - 1}."
+                f"`sla_layers` is {self.sla_layers!r}; give a list of distinct layer indices from 0 to {count - 1}."
             )

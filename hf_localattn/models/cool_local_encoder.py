@@ -6,8 +6,6 @@ Tasks (Zhu, Ng and Bressan), section 3.3.
 Shapes: B batch, L tokens, F width of the local layers, K window, N heads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 

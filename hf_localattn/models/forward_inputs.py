@@ -1,7 +1,5 @@
 """Inputs of any model: their limit of tokens, their names, and the logits of a row without padding."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -21,8 +19,8 @@ def longest_input(model: nn.Module, tokenizer: PreTrainedTokenizerBase) -> int |
         if positions and module.padding_idx is not None:
             limits.append(module.num_embeddings - module.padding_idx - 1)
     # "no limit" is 1e30 in tokenizers and -1 in XLNet's configuration
-    known = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1_000_000_000]
-    return min(known, default=None)
+    numbers = [int(limit) for limit in limits if isinstance(limit, (int, float)) and 0 < limit < 1_000_000_000]
+    return min(numbers, default=None)
 
 
 def accepted_inputs(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Operations on padded batches: masked mean and softmax, and sorting and gathering of marked tokens."""
 
-from __future__ import annotations
-
 import torch
 
 

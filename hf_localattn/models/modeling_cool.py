@@ -6,8 +6,6 @@ Tasks (Zhu, Ng and Bressan), section 3 and figures 1 and 2.
 Shapes: B batch, L tokens, H width of the encoder, F width of the local layers.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -88,11 +86,11 @@ class CoolModel(CoolPreTrainedModel):
         The inputs are those of the heads, each (B, L); either `input_ids` or `inputs_embeds` (B, L, E) is required.
         """
         self.resolve_output_flags(kwargs)
-        given = check_inputs(input_ids, inputs_embeds, attention_mask)
+        states = check_inputs(input_ids, inputs_embeds, attention_mask)
         mask = None if attention_mask is None else attention_mask != 0
         local = weights = None
         if self.config.mode != "g2l":
-            words = given if input_ids is None else self.get_input_embeddings()(input_ids)
+            words = states if input_ids is None else self.get_input_embeddings()(input_ids)
             local, weights = self.local_encoder(words, mask, kwargs["output_attentions"])
             if self.config.mode == "l2g":
                 input_ids, inputs_embeds = None, local
@@ -131,12 +129,13 @@ class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
         if self.config.qa_loss != "joint":
             mean = ForQuestionAnsweringLoss(*logits, *positions, num_items_in_batch=num_items_in_batch)
             return 2 * mean if self.config.qa_loss == "sum" else mean
-        dtype, last = torch.promote_types(start_logits.dtype, torch.float32), start_logits.shape[1] - 1
-        starts, ends = (given.view(-1).to(start_logits.device).clamp(min=0) for given in positions)
+        dtype = torch.promote_types(start_logits.dtype, torch.float32)
+        last = start_logits.shape[1] - 1
+        starts, ends = (position.view(-1).to(start_logits.device).clamp(min=0) for position in positions)
         inside = (starts <= last) & (ends <= last)
         logs = [
-            functional.log_softmax(scores, dim=-1, dtype=dtype).gather(1, given.clamp(max=last)[:, None])
-            for scores, given in zip(logits, (starts, ends), strict=True)
+            functional.log_softmax(scores, dim=-1, dtype=dtype).gather(1, position.clamp(max=last)[:, None])
+            for scores, position in zip(logits, (starts, ends), strict=True)
         ]
         losses = -torch.logaddexp(*logs).squeeze(1)
         count = inside.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch

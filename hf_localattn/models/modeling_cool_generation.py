@@ -1,7 +1,5 @@
 """COOL for text generation: an encoder-decoder with local layers on the output of its encoder (section 4.3)."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass

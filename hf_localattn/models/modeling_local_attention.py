@@ -1,7 +1,5 @@
 """Base class of all models: running a pretrained backbone, its positions and padding, new and pretrained weights."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import os
@@ -74,9 +72,9 @@ def with_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
         return forward(self, *args, **kwargs)
 
     signature = inspect.signature(forward)
-    *known, rest = signature.parameters.values()
+    *parameters, rest = signature.parameters.values()
     new = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
-    named.__signature__ = signature.replace(parameters=[*known, *new, rest])  # type: ignore[attr-defined]
+    named.__signature__ = signature.replace(parameters=[*parameters, *new, rest])  # type: ignore[attr-defined]
     return named
 
 
@@ -98,19 +96,20 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     """Auto class of the backbone."""
 
     token_inputs: ClassVar[tuple[str, ...]] = ()
-    """Names of the family's additional inputs with one value per token, which `forward` of each head gets, too."""
+    """Names of the family's additional inputs with one value per token. Heads pass them on to the base model."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        known = inspect.signature(cls.forward).parameters
-        if "input_ids" in known and not set(cls.token_inputs) <= set(known):
+        inputs = set(inspect.signature(cls.forward).parameters)
+        if "input_ids" in inputs and not set(cls.token_inputs) <= inputs:
             cls.forward = with_inputs(cls.forward, *cls.token_inputs)
 
     def __init__(self, config: LocalAttentionConfig):
-        self.check_config(config)
+        self.config_class.installed.check_model(type(self), config)
         super().__init__(config)
         self.add_model_tags(["hf_localattn", config.model_type])  # to filter by on the Hub
-        if config.code_folder != (folder := str(Path(__file__).parent)):
+        folder = str(Path(__file__).parent)
+        if config.code_folder != folder:
             config.code_folder = folder
 
     @classmethod
@@ -154,12 +153,6 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         return False
 
     @classmethod
-    def check_config(cls, config: LocalAttentionConfig) -> None:
-        """Raise `ValueError` if models of this class cannot have a configuration."""
-        cls.config_class.installed.check_model(cls, config)
-        config.check()
-
-    @classmethod
     def pooler_kwargs(cls, backbone_config: PreTrainedConfig) -> dict[str, bool]:
         """Return the arguments that build a backbone without a pooler; {} if the backbone has no such option."""
         backbone_class = MODEL_MAPPING[type(backbone_config)]
@@ -183,7 +176,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the word embeddings of the backbone."""
         self.backbone_model.set_input_embeddings(value)
-        self._freeze_unused()
+        self._freeze()
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Module:
         """Resize the word embeddings, and set the size in the backbone's configuration, which may be a copy."""
@@ -197,10 +190,14 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         self.supports_gradient_checkpointing = self.base_model.supports_gradient_checkpointing
 
     def add_backbone(self) -> None:
-        """Build the backbone and detect its numbering of positions."""
-        config, dtype = self.config.backbone_config_to_build(), torch.get_default_dtype()
-        self.backbone = self.backbone_auto_class.from_config(config, dtype=dtype, **self.pooler_kwargs(config))
-        self._freeze_unused()
+        """Check the configuration, build the backbone and detect its numbering of positions."""
+        self.config.normalize()
+        self.config.check()
+        config = self.config.backbone_config_to_build()
+        self.backbone = self.backbone_auto_class.from_config(
+            config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)
+        )
+        self._freeze()
         self.supports_gradient_checkpointing = self.backbone.supports_gradient_checkpointing
         inputs = inspect.signature(self.backbone.forward).parameters
         self.takes_position_ids = "position_ids" in inputs
@@ -215,7 +212,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     def _finalize_loading(self) -> None:
         """Restore what `from_pretrained` resets: frozen parameters, and the dtype of XLNet."""
-        self._freeze_unused()
+        self._freeze()
         dtype = self.get_input_embeddings().weight.dtype
         if self.config.backbone_config.model_type == "xlnet" and dtype.is_floating_point:
             self.backbone_model.to(dtype)
@@ -223,8 +220,11 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     def _note_missing(self, names: Iterable[str]) -> None:
         """Record in the configuration that the backbone's checkpoint lacks optional weights, such as the pooler's."""
 
-    def _freeze_unused(self) -> None:
-        """Freeze parameters that never get a gradient, as distributed training fails on them."""
+    def _freeze(self) -> None:
+        """Freeze the parameters that are not trained.
+
+        These never get a gradient, on which distributed training would fail, or the configuration freezes them.
+        """
         if self.config.backbone_config.model_type == "xlnet":
             self.backbone_model.mask_emb.requires_grad_(False)  # used only in pretraining
 

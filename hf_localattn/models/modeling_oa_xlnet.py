@@ -3,8 +3,6 @@
 Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), section 4.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.compiler import is_compiling
@@ -75,15 +73,16 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         self.resolve_output_flags(kwargs)
         shape = check_inputs(input_ids, inputs_embeds, attention_mask).shape[:2]
         if self.blocks and (query_mask is None or query_mask.shape != shape):
-            found = "missing" if query_mask is None else f"of shape {tuple(query_mask.shape)}"
+            problem = "missing" if query_mask is None else f"of shape {tuple(query_mask.shape)}"
             raise ValueError(
-                f"`query_mask` is {found}. Give a tensor {tuple(shape)} with 1 at the tokens of the query, or encode "
-                "the texts with an OaXLNetTokenizer, which returns it."
+                f"`query_mask` is {problem}. Give a tensor {tuple(shape)} with 1 at the tokens of the query, or "
+                "encode the texts with an OaXLNetTokenizer, which returns it."
             )
         outputs = self.forward_backbone(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
         )
-        states, weights = outputs.last_hidden_state, []
+        states = outputs.last_hidden_state
+        weights = []
         if query_mask is not None and self.blocks:
             mask = None if attention_mask is None else attention_mask != 0
             positions, real = query_positions((query_mask != 0) if mask is None else (query_mask != 0) & mask)
@@ -93,8 +92,8 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
             local = self.dropout(states)
             for block in self.blocks:
                 query = local.gather(1, places)
-                local, own = block(local, query, mask, real, kwargs["output_attentions"])
-                weights.append(own)
+                local, attention = block(local, query, mask, real, kwargs["output_attentions"])
+                weights.append(attention)
             states = self.dropout(local) + states
         return LocalModelOutput(
             last_hidden_state=states,

@@ -3,11 +3,9 @@
 Source: Sequential Attention Module for Natural Language Processing (Zhou et al.), sections 3 and 4.1.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -17,7 +15,7 @@ from .configuration_sam_roberta import BASELINES, SamRobertaConfig
 from .masking import ensure_nonempty_mask, masked_mean
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .sam_attention import SequentialAttention
-from .sam_bilstm import RecurrentEncoder
+from .sam_bilstm import InitializedByTorch, RecurrentEncoder
 from .task_heads import (
     MaskedLMHead,
     MultipleChoiceHead,
@@ -40,15 +38,11 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        if type(module).__name__ in type(self)._no_split_modules:
-            # Initialize like torch, which preserves the scale of the input. These narrow two-layer networks would
-            # hardly learn with the small weights of encoders.
-            for part in module.modules():
-                if callable(reset := getattr(part, "reset_parameters", None)):
-                    reset()
+        if isinstance(module, InitializedByTorch):
+            module.initialize()
 
-    def _freeze_unused(self) -> None:
-        super()._freeze_unused()
+    def _freeze(self) -> None:
+        super()._freeze()
         self.base_model.backbone_is_frozen = self.config.freeze_backbone
         if self.config.freeze_backbone:
             self.backbone_model.requires_grad_(False).eval()
@@ -82,12 +76,12 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             self.pooling_attention = config.choose_layer("pooling", POOLINGS)(config)
         self.post_init()
 
-    def train(self, mode: bool = True) -> SamRobertaModel:
+    def train(self, mode: bool = True) -> Self:
         """Set the training mode. A frozen backbone stays in evaluation mode. Applies changes of `freeze_backbone`."""
         super().train(mode)
         if self.config.freeze_backbone != self.backbone_is_frozen:  # keep parts that the user has frozen
             self.backbone.requires_grad_(not self.config.freeze_backbone)
-            self._freeze_unused()
+            self._freeze()
         if self.config.freeze_backbone:
             self.backbone.eval()
         return self

@@ -4,10 +4,8 @@ Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3 
 to transformers' task classes, and keep the pretrained pooler.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import torch
@@ -47,8 +45,34 @@ from .task_heads import (
     build_reference_head,
 )
 
-BASELINES: dict[str, Callable[[PreTrainedModel, SlaBertConfig], Any]] = {}
-"""Baselines without gates by `local_attention`, built from the encoder; sla_baselines.py adds them."""
+
+class SyntaxLayers(nn.Module):
+    """Base class of the baselines without gates: what they add to an encoder."""
+
+    def __init__(self, backbone: PreTrainedModel, config: SlaBertConfig):
+        super().__init__()
+
+    def initialize(self) -> None:
+        """Initialize the parameters that belong to no submodule. Called by `_init_weights`."""
+
+    def start(
+        self, structure: dict[str, torch.Tensor], tokens: torch.Tensor | None
+    ) -> tuple[LocalAttentionRecord, dict[str, Any]]:
+        """Return a record of this forward pass, and further arguments for the layers of the encoder.
+
+        Args:
+            structure: `word_index` and `dep_heads`, each (B, L), those that the model needs and was given.
+            tokens: (B, L), True at tokens and False at padding. If None, all are tokens.
+        """
+        raise NotImplementedError
+
+    def forward(self, states: torch.Tensor, record: LocalAttentionRecord) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return the states (B, L, H) after the encoder, and a loss or None."""
+        raise NotImplementedError
+
+
+BASELINES: dict[str, type[SyntaxLayers]] = {}
+"""Baselines without gates by `local_attention`; sla_baselines.py adds them."""
 
 
 class BackboneHead(nn.Module):
@@ -91,8 +115,8 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
             for part in module.modules():  # gates in the backbone, which would initialize them differently
                 if isinstance(part, LocalGate):
                     init.constant_(part.bias, self.config.gate_bias_init)
-        elif type(module).__name__ in type(self)._no_split_modules:
-            init.zeros_(module.mixture)
+        elif isinstance(module, SyntaxLayers):
+            module.initialize()
 
     def _check_and_adjust_attn_implementation(
         self, attn_implementation: str | None, *args: Any, **kwargs: Any
@@ -148,13 +172,14 @@ class SlaBertModel(SlaBertPreTrainedModel):
     def __init__(self, config: SlaBertConfig):
         super().__init__(config)
         self.add_backbone()
-        kind, attentions = config.local_attention, self_attentions(self.backbone)
+        kind = config.local_attention
         if kind in GATED:
+            attentions = self_attentions(self.backbone)
             chosen = [attentions[layer] for layer in config.sla_layer_indices]
             localize(chosen)
             for attention in chosen:
                 attention.gate = LocalGate(config.backbone_config.hidden_size)
-        self.syntax_layer: Any = None  # the layers or the supervision of a baseline
+        self.syntax_layer: SyntaxLayers | None = None
         if kind not in (*GATED, "none"):
             self.syntax_layer = config.choose_layer("local_attention", BASELINES)(self.backbone, config)
         self.post_init()
@@ -230,14 +255,14 @@ class SlaBertModel(SlaBertPreTrainedModel):
                 )
             if value is not None and value.shape != states.shape[:2]:
                 raise ValueError(f"`{name}` has shape {tuple(value.shape)}; it must be {tuple(states.shape[:2])}.")
-        given = {name: value for name, value in structure.items() if name in needed and value is not None}
-        if tokens is not None and "word_index" in given:
-            given["word_index"] = given["word_index"].masked_fill(~tokens, -1)
-        if "dep_heads" in given:
+        inputs = {name: value for name, value in structure.items() if name in needed and value is not None}
+        if tokens is not None and "word_index" in inputs:
+            inputs["word_index"] = inputs["word_index"].masked_fill(~tokens, -1)
+        if "dep_heads" in inputs:
             if tokens is not None:
-                given["dep_heads"] = shifted_heads(given["dep_heads"], tokens)
-            self.config.installed.check_structure(given.get("word_index"), given["dep_heads"])
-        return given
+                inputs["dep_heads"] = shifted_heads(inputs["dep_heads"], tokens)
+            self.config.installed.check_structure(inputs.get("word_index"), inputs["dep_heads"])
+        return inputs
 
     def gated_masks(
         self, states: torch.Tensor, tokens: torch.Tensor | None, wants_attentions: bool, **structure: torch.Tensor

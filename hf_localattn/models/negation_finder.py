@@ -4,8 +4,6 @@ A sentence without cue markers asks for its cues: each word has `O` or the label
 sentence with cue markers asks for the scope of the marked cue: each word has `O` or `SCOPE`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby

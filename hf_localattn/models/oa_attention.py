@@ -6,8 +6,6 @@ and 3.2.
 Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k the width of a head.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -9,8 +9,6 @@ of the query token (em, emb), or convolved with filters from the query token (c,
 linear map for each query token. No tensor over pairs is needed before the keys and values.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The pipeline "negation": cues and their scopes in raw text."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 transformers' pipelines tokenize one text at a time, and a spaCy pipeline is several times slower on single texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, ClassVar

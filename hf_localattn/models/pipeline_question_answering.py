@@ -3,8 +3,6 @@
 transformers 5 removed this pipeline.
 """
 
-from __future__ import annotations
-
 import inspect
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized

@@ -6,8 +6,6 @@ Shapes: B batch, L tokens, D features. A mask (B, L) is True at tokens and False
 are tokens. A row with only padding counts as a text of one token, the first.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -16,6 +14,7 @@ from transformers import initialization as init
 
 from .configuration_sam_roberta import SamRobertaConfig
 from .masking import ensure_nonempty_mask, masked_mean, masked_softmax
+from .sam_bilstm import InitializedByTorch
 
 INITIAL_THRESHOLD = 0.1
 """Default initial value of a learned threshold (table 4)."""
@@ -118,7 +117,7 @@ class TokenAttention(PooledAttention):
         return positions.scatter(1, places, values)[:, : self.max_length]
 
 
-class SequentialAttention(nn.Module):
+class SequentialAttention(InitializedByTorch):
     """Sequential attention module (SAM, section 3.4): both attentions, or one, in the order that the fields select."""
 
     def __init__(self, config: SamRobertaConfig):

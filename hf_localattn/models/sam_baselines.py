@@ -7,8 +7,6 @@ Shapes: B batch, L tokens, D input width, F width of one direction. A mask (B, L
 padding. A row with only padding counts as a text of one token, the first.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -17,12 +15,13 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from .masking import ensure_nonempty_mask, masked_softmax
 from .modeling_sam_roberta import *  # noqa: F403  # hands on the models
 from .modeling_sam_roberta import POOLINGS
+from .sam_bilstm import InitializedByTorch
 
 SCORE_SCALE = 5.0
 """Bound c of DiSAN's scores, which are in -c .. c (the authors' value)."""
 
 
-class RecurrentAttention(nn.Module):
+class RecurrentAttention(InitializedByTorch):
     """Attention over the states of a BiLSTM, `tanh(sum_i alpha_i h_i)` with `alpha = softmax_i(w . tanh(h_i))`.
 
     Source: Attention-Based Bidirectional Long Short-Term Memory Networks for Relation Classification (Zhou et al.,
@@ -80,7 +79,7 @@ class DirectionalBlock(GradientCheckpointingLayer):
         return allowed if mask is None else allowed & mask[:, None, None]
 
 
-class DiSAN(nn.Module):
+class DiSAN(InitializedByTorch):
     """Directional self-attention network: a block for each direction, and attention over tokens for each feature.
 
     `v = sum_i softmax_i(W2 ELU(W1 u_i + b1)) u_i` for each feature, with the concatenated outputs u of the blocks.

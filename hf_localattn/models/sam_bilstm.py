@@ -3,8 +3,6 @@
 Shapes: B batch, L tokens, H input width, F width of one direction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +12,21 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from .configuration_sam_roberta import SamRobertaConfig
 from .masking import argsort_mask_first, ensure_nonempty_mask, gather_tokens
+
+
+class InitializedByTorch(nn.Module):
+    """Base class of SAM's new layers, whose initial weights are those of torch.
+
+    torch preserves the scale of the input. These narrow networks of two layers would hardly learn with the small
+    initial weights of encoders.
+    """
+
+    def initialize(self) -> None:
+        """Initialize all submodules as torch does."""
+        for module in self.modules():
+            reset = getattr(module, "reset_parameters", None)
+            if callable(reset):
+                reset()
 
 
 def scan_tokens(states: torch.Tensor, weights: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -105,7 +118,7 @@ class PaddedLSTM(nn.LSTM):
         return gather_tokens(read, places)
 
 
-class RecurrentEncoder(nn.Module):
+class RecurrentEncoder(InitializedByTorch):
     """BiLSTM whose outputs do not depend on padding, on the left, the right or both sides of a text.
 
     The output has both directions of the last layer (2F features) or, with `bilstm_merge="sum"`, their sum (F, as in

@@ -5,8 +5,6 @@ Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3,
 Shapes: B batch, L tokens, heads, D width of a head.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -89,8 +87,8 @@ def _softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
 def _two_draws(like: torch.Tensor, dropout: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Return two independent dropout masks in the shape of `like`, with values 0 and 1 / (1 - dropout).
 
-    Both are computed from one random number per element, since drawing numbers dominates the cost of dropout on the
-    CPU. The first keeps numbers below a limit; the second keeps the same share of these numbers, and of the others.
+    Both are computed from one random number u per element, since drawing numbers dominates the cost of dropout on the
+    CPU. The first keeps u < p. The second keeps a share p of these numbers and of the rest, so both are independent.
     Numbers are drawn row by row, so that on the CPU blocks of rows get the same numbers as the whole.
     """
     keep = 1.0 - dropout

@@ -2,13 +2,8 @@
 
 Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 4.1. Each class cites its own paper.
 
-A baseline has `start`, which returns a record and further arguments for the layers of the encoder, and `forward`,
-which returns the states after the encoder and a loss or None.
-
 Shapes: B batch, L tokens, D width of a head.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -16,10 +11,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
+from transformers import initialization as init
 
 from .configuration_sla_bert import SlaBertConfig
 from .modeling_sla_bert import *  # noqa: F403  # hands on the models
-from .modeling_sla_bert import BASELINES
+from .modeling_sla_bert import BASELINES, SyntaxLayers
 from .sla_masks import first_tokens, heads_of, limited_rows, without_open_keys
 from .sla_self_attention import LocalAttentionRecord, localize, prepared_mask, self_attentions
 
@@ -41,7 +37,7 @@ def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_leng
     return seen | (word_index < 0).unsqueeze(2) | ((word_index < 0) | is_open_key).unsqueeze(1)
 
 
-class SyntaxGuidedLayer(nn.Module):
+class SyntaxGuidedLayer(SyntaxLayers):
     """One or more encoder layers with masked attention, whose output is mixed with their input.
 
     The weights of the mixture are a softmax over two learned numbers, initially equal.
@@ -50,13 +46,19 @@ class SyntaxGuidedLayer(nn.Module):
     """
 
     def __init__(self, backbone: PreTrainedModel, config: SlaBertConfig):
-        super().__init__()
-        below, self.backbone_config = backbone.encoder.layer, backbone.config
-        numbers = range(len(below), len(below) + config.num_sgnet_layers)
-        layers = [type(below[0])(backbone.config, layer_idx=number) for number in numbers]
+        super().__init__(backbone, config)
+        self.backbone_config = backbone.config
+        below = backbone.encoder.layer
+        layer_class = type(below[0])
+        indices = range(len(below), len(below) + config.num_sgnet_layers)
+        layers = [layer_class(backbone.config, layer_idx=index) for index in indices]
         localize([layer.attention.self for layer in layers])
-        self.layer, self.further_layers = layers[0], nn.ModuleList(layers[1:])
+        self.layer = layers[0]
+        self.further_layers = nn.ModuleList(layers[1:])
         self.mixture = nn.Parameter(torch.zeros(2))
+
+    def initialize(self) -> None:
+        init.zeros_(self.mixture)
 
     def start(
         self, structure: dict[str, torch.Tensor], tokens: torch.Tensor | None
@@ -75,14 +77,14 @@ class SyntaxGuidedLayer(nn.Module):
         return of_encoder * states + of_syntax * guided, None
 
 
-class ParentSupervision(nn.Module):
+class ParentSupervision(SyntaxLayers):
     """Loss that trains the last head of each layer to attend to the syntactic parent. It has no weights.
 
     Source: LISA (Strubell et al., 2018).
     """
 
     def __init__(self, backbone: PreTrainedModel, config: SlaBertConfig):
-        super().__init__()
+        super().__init__(backbone, config)
         self.config = config
         attentions = self_attentions(backbone)
         localize([attentions[layer] for layer in config.sla_layer_indices])

@@ -15,11 +15,9 @@ All tokens of a word have the same row and the same column in a mask. Special to
 and all tokens attend to them; the attention mask excludes padding later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch.nn import functional
@@ -45,7 +43,7 @@ class MaskTables(NamedTuple):
     reach: torch.Tensor
     near: int
 
-    def without_padding(self, tokens: torch.Tensor | None) -> MaskTables:
+    def without_padding(self, tokens: torch.Tensor | None) -> Self:
         """Return tables that distinguish padding, False in `tokens` (B, L), from special tokens."""
         return self if tokens is None else self._replace(segments=torch.where(tokens, self.segments, -2))
 
@@ -118,7 +116,7 @@ def window_tables(word_index: torch.Tensor, *, window_size: int = 3) -> MaskTabl
 
 
 def limited_rows(rows: MaskRows, tokens: torch.Tensor | None) -> MaskRows:
-    """Limit rows of a mask to real tokens (B, L) as keys. All tokens attend to themselves: no row is empty."""
+    """Remove padding, False in `tokens` (B, L), from the keys of mask rows. Tokens see themselves: no row is empty."""
     if tokens is None:
         return rows
     positions = torch.arange(tokens.shape[-1], device=tokens.device)
@@ -135,9 +133,9 @@ def first_tokens(word_index: torch.Tensor) -> torch.Tensor:
     """Return the position (B, L) of the first token of each token's word; a special token counts as a word."""
     positions = torch.arange(word_index.shape[-1], device=word_index.device).expand_as(word_index)
     begins = (word_index < 0) | (word_index != _shifted(word_index))
-    number = begins.cumsum(-1) - 1
+    index = begins.cumsum(-1) - 1
     # Only one position is added for each word. (`cummax` would be simpler, but ONNX lacks it.)
-    return torch.zeros_like(number).scatter_add(-1, number, torch.where(begins, positions, 0)).gather(-1, number)
+    return torch.zeros_like(index).scatter_add(-1, index, torch.where(begins, positions, 0)).gather(-1, index)
 
 
 def shifted_heads(dep_heads: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

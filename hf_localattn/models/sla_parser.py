@@ -9,6 +9,7 @@ import os
 import re
 from array import array
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 from .configuration_local_attention import LocalAttentionConfig
@@ -29,6 +30,11 @@ class ParseCache(dict[Hashable, Words]):
         self.size += parse.number + 1  # a text without words takes memory, too
         while self.size > MAX_CACHED_WORDS:
             self.size -= self.pop(next(iter(self))).number + 1
+
+    def clear(self) -> None:
+        """Forget all parses."""
+        super().clear()
+        self.size = 0
 
 
 _cache = ParseCache()
@@ -82,8 +88,8 @@ def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
     if source not in _pipelines:
         declared = LocalAttentionConfig.installed.load_parser(parser) if named_by_checkpoint else None
         pipeline = _load_given(parser) if declared is None else declared
-        assigned = [one for name in pipeline.pipe_names for one in pipeline.get_pipe_meta(name).assigns]
-        if "token.head" not in assigned:
+        parses = any("token.head" in pipeline.get_pipe_meta(name).assigns for name in pipeline.pipe_names)
+        if not parses:
             raise ValueError(
                 f"The spaCy pipeline {parser!r} has no dependency parser (its components: "
                 f"{', '.join(pipeline.pipe_names) or 'none'}). Set the tokenizer's `parser` to one that has it."
@@ -143,11 +149,11 @@ def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) 
     starts, lengths, heads, blank = document.to_array(["IDX", "LENGTH", "HEAD", "IS_SPACE"]).view("int64").T.tolist()
     heads = [word + head for word, head in enumerate(heads)]  # heads in spaCy are relative; a root's is 0
     if not isinstance(text, str):
-        kept = [number for number, word in enumerate(text) if word.strip()]
-        given = list(range(len(text)))
-        for number, head in zip(kept, heads, strict=True):
-            given[number] = kept[head]
-        return Words(len(text), array("i", given))
+        parsed = [index for index, word in enumerate(text) if word.strip()]
+        heads_in_text = list(range(len(text)))  # blank words are roots
+        for index, head in zip(parsed, heads, strict=True):
+            heads_in_text[index] = parsed[head]
+        return Words(len(text), array("i", heads_in_text))
     if words == "whitespace":
         split = whitespace_words(text)
         return Words(split.number, array("i", heads), split.starts, split.ends)
@@ -159,9 +165,9 @@ def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) 
         )
     if any(blank):
         heads = _without(blank, heads)
-        starts, lengths = (
-            [one for one, out in zip(ones, blank, strict=True) if not out] for ones in (starts, lengths)
-        )
+        kept = [not is_blank for is_blank in blank]
+        starts = list(compress(starts, kept))
+        lengths = list(compress(lengths, kept))
     ends = (start + length for start, length in zip(starts, lengths, strict=True))
     return Words(len(heads), array("i", heads), array("i", starts), array("i", ends))
 
@@ -169,11 +175,11 @@ def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) 
 def _without(out: Sequence[int], heads: Sequence[int]) -> list[int]:
     """Remove the tokens marked in `out` and renumber heads; their dependents are attached to their heads."""
     kept = [token for token, gone in enumerate(out) if not gone]
-    number = {token: word for word, token in enumerate(kept)}
+    word_of = {token: word for word, token in enumerate(kept)}
 
     def climb(token: int) -> Iterable[int]:
         while heads[token] != token:
             token = heads[token]
             yield token
 
-    return [number[next((head for head in climb(token) if not out[head]), token)] for token in kept]
+    return [word_of[next((head for head in climb(token) if not out[head]), token)] for token in kept]

@@ -3,8 +3,6 @@
 The backward pass recomputes each block, with the same dropout. Masks are computed for one block at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -5,8 +5,6 @@ these modules is replaced by a subclass that reads the arguments of local attent
 configuration do not change. Without these arguments the encoder's own code runs.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -76,7 +74,7 @@ def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.
     """Convert a boolean mask (B, L, L), [query, key], to the form that the backbone's attention implementation needs.
 
     That is a boolean mask (B, 1, L, L) for "sdpa", one that is added to the scores for "eager", and a `BlockMask` for
-    "flex_attention". But for the last, a mask may have one row (B, 1, L) for all queries.
+    "flex_attention". Except for the last, a mask may have one row (B, 1, L) for all queries.
     """
     implementation = config._attn_implementation
     if implementation == "sdpa":

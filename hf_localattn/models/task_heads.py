@@ -7,8 +7,6 @@ generic heads do not fit: they pool the last token, and all have one name for th
 Shapes: B batch, L tokens, C choices or classes.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -112,7 +110,7 @@ class QuestionAnsweringHead(TaskHead):
         """Compute start and end logits, each (B, L), of the answer.
 
         With the positions (B,) of its first and last token the output has a loss, which ignores positions past the
-        end. It is a mean by default; `num_items_in_batch` is another divisor. The other inputs are those of
+        end. It is a mean over the batch, or the sum divided by `num_items_in_batch`. The other inputs are those of
         `LabelingHead.forward`.
         """
         outputs = self.base_model(
@@ -339,9 +337,9 @@ class MaskedLMHead(LabelingHead):
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
         """Iterate over the parameters that come from the backbone's checkpoint, with those of its head."""
         backbone = list(super().pretrained_parameters())
-        known = {id(parameter) for parameter in backbone}
+        yielded = {id(parameter) for parameter in backbone}
         yield from backbone
-        yield from (parameter for parameter in self.masked_lm.parameters() if id(parameter) not in known)
+        yield from (parameter for parameter in self.masked_lm.parameters() if id(parameter) not in yielded)
 
     def get_output_embeddings(self) -> nn.Module:
         """Return the output layer of the backbone's head."""

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-from .configuration_local_attention import LocalAttentionConfig, check_types
+from .configuration_local_attention import LocalAttentionConfig, check_types, declared_types
 
 _warned: dict[str, bool] = {}
 
@@ -18,7 +18,9 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     """
 
     SETTINGS: ClassVar[dict[str, Any]] = {}
-    """Arguments that other tokenizers do not have, with the annotations of their values."""
+    """Types of the arguments that other tokenizers do not have, by name. A subclass declares each as a class attribute
+    with its type and its default.
+    """
 
     OWN_INPUTS: ClassVar[dict[str, int]] = {}
     """Names of the additional inputs, with their values at padding."""
@@ -26,9 +28,14 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     OWN_POSITIONS: ClassVar[tuple[str, ...]] = ()
     """Names of the additional inputs whose values are positions of tokens. Padding on the left shifts them."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.SETTINGS = {**cls.SETTINGS, **declared_types(cls)}
+
     def __init__(self, *args: Any, own_inputs: Iterable[str] = (), **kwargs: Any):
         for name in self.SETTINGS:
-            setattr(self, name, kwargs[name])
+            value = kwargs.setdefault(name, getattr(type(self), name))
+            setattr(self, name, value)
         check_types(self, self.SETTINGS)
         names = kwargs.pop("model_input_names", self.model_input_names)
         kwargs["model_input_names"] = [name for name in names if name not in self.OWN_INPUTS] + list(own_inputs)
@@ -124,12 +131,13 @@ def samples_of(text: Any, text_pair: Any, split: bool) -> list[tuple]:
     if not is_batch(text, split):
         text = [text]
         text_pair = [text_pair] if text_pair else None
-    single = (lambda one: not one or isinstance(one[0], str)) if split else (lambda one: isinstance(one, str))
     if text_pair is not None:
         samples = list(zip(text, text_pair, strict=True))
+    elif split:
+        samples = [(row,) if not row or isinstance(row[0], str) else tuple(row) for row in text]
     else:
-        samples = [(one,) if single(one) else tuple(one) for one in text]
-    return [tuple(tuple(one) for one in sample) for sample in samples] if split else samples
+        samples = [(row,) if isinstance(row, str) else tuple(row) for row in text]
+    return [tuple(map(tuple, sample)) for sample in samples] if split else samples
 
 
 def sample_numbers(encoded: BatchEncoding) -> Iterable[int]:

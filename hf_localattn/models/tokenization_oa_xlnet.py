@@ -170,33 +170,14 @@ class OaXLNetTokenizer(BackboneTokenizer):
         ['not']
     """
 
-    SETTINGS: ClassVar = {
-        "cue_marker": Literal["keep", "drop", "typed"],
-        "query_segment": Literal["auto", "first", "second"],
-        "random_query": bool,
-    }
     OWN_INPUTS: ClassVar = {"query_mask": 0}
 
-    cue_marker: str
-    query_segment: str
-    random_query: bool
+    cue_marker: Literal["keep", "drop", "typed"] = "keep"
+    query_segment: Literal["auto", "first", "second"] = "auto"
+    random_query: bool = False
 
-    def __init__(
-        self,
-        *args: Any,
-        cue_marker: str = "keep",
-        query_segment: str = "auto",
-        random_query: bool = False,
-        **kwargs: Any,
-    ):
-        super().__init__(
-            *args,
-            cue_marker=cue_marker,
-            query_segment=query_segment,
-            random_query=random_query,
-            own_inputs=self.OWN_INPUTS,
-            **kwargs,
-        )
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, own_inputs=self.OWN_INPUTS, **kwargs)
         self.add_special_tokens({"extra_special_tokens": MARKERS}, replace_extra_special_tokens=False)
 
     def _encode_plus(  # type: ignore[no-untyped-def]  # the base class's other arguments are passed on

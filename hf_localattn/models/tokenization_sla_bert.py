@@ -85,42 +85,22 @@ class SlaBertTokenizer(BackboneTokenizer):
         [-1, 2, 4, 4, 4, 4, -1]
     """
 
-    SETTINGS: ClassVar = {
-        "parser": str | None,
-        "words": Literal["parser", "whitespace"],
-        "shuffle_trees": bool,
-        "open_punctuation": bool,
-    }
     OWN_INPUTS: ClassVar = dict.fromkeys(STRUCTURE, NO_WORD)
     OWN_POSITIONS: ClassVar = ("dep_heads",)
 
-    parser: str | None
-    words: str
-    shuffle_trees: bool
-    open_punctuation: bool
+    parser: str | None = DEFAULT_PARSER
+    words: Literal["parser", "whitespace"] = "parser"
+    shuffle_trees: bool = False
+    open_punctuation: bool = False
 
-    def __init__(
-        self,
-        *args: Any,
-        parser: str | os.PathLike[str] | None = DEFAULT_PARSER,
-        words: str = "parser",
-        shuffle_trees: bool = False,
-        open_punctuation: bool = False,
-        parser_version: str | None = None,
-        **kwargs: Any,
-    ):
+    def __init__(self, *args: Any, parser_version: str | None = None, **kwargs: Any):
         self.parser_named_by_checkpoint = True  # to be safe, since `super().__init__` reads `parser_version`
         self._saved_version = parser_version
-        super().__init__(
-            *args,
-            parser=os.fspath(parser) if isinstance(parser, os.PathLike) else parser,
-            words=words,
-            shuffle_trees=shuffle_trees,
-            open_punctuation=open_punctuation,
-            parser_version=parser_version,
-            own_inputs=STRUCTURE if parser is not None else STRUCTURE[:1],
-            **kwargs,
-        )
+        parser = kwargs.get("parser", self.parser)
+        if isinstance(parser, os.PathLike):
+            kwargs["parser"] = os.fspath(parser)
+        own_inputs = STRUCTURE if parser is not None else STRUCTURE[:1]
+        super().__init__(*args, parser_version=parser_version, own_inputs=own_inputs, **kwargs)
         self.parser_named_by_checkpoint = False  # `from_pretrained` sets it
 
     @classmethod
@@ -131,12 +111,13 @@ class SlaBertTokenizer(BackboneTokenizer):
             kwargs["parser_version"] = None  # the saved version belongs to another parser
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         tokenizer.parser_named_by_checkpoint = not is_given
-        saved, found = tokenizer._saved_version, tokenizer.parser_version
-        if saved != found and saved is not None:
+        saved = tokenizer._saved_version
+        installed = tokenizer.parser_version
+        if saved != installed and saved is not None:
             logger.warning(
                 "The tokenizer was saved with version %s of the parser %r, but version %s is installed. Parses may"
                 " differ.",
-                *(saved, tokenizer.parser, found),
+                *(saved, tokenizer.parser, installed),
             )
         return tokenizer
 
@@ -155,8 +136,10 @@ class SlaBertTokenizer(BackboneTokenizer):
         """Version of the installed parser; the saved version if it is not installed, or without the package."""
         if self.parser is None:
             return None
-        found = LocalAttentionConfig.installed.parser_version(self.parser, self.parser_named_by_checkpoint)
-        return found or self._saved_version
+        version: str | None = LocalAttentionConfig.installed.parser_version(
+            self.parser, self.parser_named_by_checkpoint
+        )
+        return version or self._saved_version
 
     def check_parser(self) -> None:
         """Load the parser, if any, before the first text needs it.
@@ -208,16 +191,19 @@ class SlaBertTokenizer(BackboneTokenizer):
 
         batched = is_batch(text, is_split_into_words)
         if not batched:
-            heads, heads_pair = (None if one is None else [one] for one in (heads, heads_pair))
+            heads = None if heads is None else [heads]
+            heads_pair = None if heads_pair is None else [heads_pair]
         samples = samples_of(text, text_pair, is_split_into_words)
         segments = self._segments(samples, is_split_into_words, heads, heads_pair)
         structure: dict[str, list[list[int]]] = {name: [] for name in STRUCTURE}
-        for encoding, number in zip(encoded.encodings, sample_numbers(encoded), strict=True):
-            word_ids = _words_of_tokens(encoding, samples[number]) if is_split_into_words else None
+        for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True):
+            word_ids = _words_of_tokens(encoding, samples[sample]) if is_split_into_words else None
             offsets = None if is_split_into_words else encoding.offsets
-            words, own = align(encoding.sequence_ids, offsets, word_ids, segments[number])
-            structure["word_index"].append(_with_open_punctuation(words, encoding) if self.open_punctuation else words)
-            structure["dep_heads"].append(own)
+            word_index, dep_heads = align(encoding.sequence_ids, offsets, word_ids, segments[sample])
+            if self.open_punctuation:
+                word_index = _with_open_punctuation(word_index, encoding)
+            structure["word_index"].append(word_index)
+            structure["dep_heads"].append(dep_heads)
         if self.parser is None and heads is None and heads_pair is None:
             del structure["dep_heads"]
         set_columns(encoded, structure, batched, return_tensors)
@@ -261,15 +247,15 @@ def _words_of_tokens(encoding: EncodingFast, sample: tuple) -> list[int | None]:
 
 
 def _segments_with_heads(
-    sample: tuple, row: int, heads: Sequence | None, heads_pair: Sequence | None, number: int
+    sample: tuple, row: int, heads: Sequence | None, heads_pair: Sequence | None, count: int
 ) -> list[Words]:
-    given = {"heads": heads, "heads_pair": heads_pair}
+    arguments = {"heads": heads, "heads_pair": heads_pair}
     segments = []
-    for (name, lists), words in zip(given.items(), sample, strict=False):
+    for (name, lists), words in zip(arguments.items(), sample, strict=False):
         if lists is None:
             raise ValueError(f"`{name}` is missing: give heads for both texts of a pair, or for neither.")
-        if len(lists) != number:
-            raise ValueError(f"`{name}` has {len(lists)} lists for a batch of {number}: give one list per row.")
+        if len(lists) != count:
+            raise ValueError(f"`{name}` has {len(lists)} lists for a batch of {count}: give one list per row.")
         segments.append(checked_heads(lists[row], words, f"`{name}` of row {row}"))
     if heads_pair is not None and len(sample) == 1:
         raise ValueError("`heads_pair` are the heads of second texts, but there are none: leave it out.")

@@ -21,7 +21,7 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (COOL, SLA_BERT
 """All families by name."""
 
 
-def note_fields(config: PreTrainedConfig) -> None:
+def warn_of_inactive_fields(config: PreTrainedConfig) -> None:
     """Warn of fields of a new configuration that differ from their default but have no effect."""
     family = family_of(config)
     if family is None:  # a user's own family, which is not registered here
@@ -33,7 +33,7 @@ def note_fields(config: PreTrainedConfig) -> None:
 def register() -> None:
     """Register the families with the Auto classes, and register the pipelines. Further calls have no effect."""
     register_pipelines()
-    install(note_fields)
+    install(warn_of_inactive_fields)
     for family in FAMILIES.values():
         AutoConfig.register(family.name, family.config, exist_ok=True)
         AutoModel.register(family.config, family.model, exist_ok=True)

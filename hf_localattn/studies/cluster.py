@@ -5,39 +5,52 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from hf_localattn.extras import import_extra
 
 
-@contextmanager
-def on_cluster(
-    function: Callable[..., Any], workers: int, address: str, *, retries: int, use_cpu: bool
-) -> Iterator[tuple[list[dict[str, str]], Callable[..., Future[Any]]]]:
-    """Yield environments of processes, and a function that starts `function` in one. At the end kill them all.
+class Cluster:
+    """Processes on a Ray cluster, which repeats the runs of a node that is lost.
 
-    Ray repeats the runs of a node that is lost, up to `retries` times.
+    Args:
+        function: function of a run, variables of its environment, and the current folder, which executes the run.
+        count: number of runs at a time; 1 stands for the number of GPUs, or of cores without GPUs.
+        address: address of the cluster.
+        retries: how often a run is repeated.
+        use_cpu: use no GPUs.
     """
-    ray, references = import_extra("ray", "cluster", "--ray_address"), list[Any]()
-    if not ray.is_initialized():
-        variables = {name: value for name, value in os.environ.items() if name == "OMP_NUM_THREADS"}
-        variables["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        quiet = {"log_to_driver": False, "logging_level": logging.WARNING}
-        ray.init(address=address, runtime_env={"env_vars": variables}, **quiet)
-    gpus = 0 if use_cpu else int(ray.cluster_resources().get("GPU", 0))
-    count = workers if workers > 1 else gpus or max(1, int(ray.cluster_resources().get("CPU", 1)))
-    remote = ray.remote(num_gpus=min(1, gpus), num_cpus=0 if gpus else 1, max_retries=retries)(function).remote
 
-    def start(run: Any, environment: dict[str, str]) -> Future[Any]:
-        references.append(remote(run, environment, os.getcwd()))
-        future: Future[Any] = references[-1].future()
-        return future
+    def __init__(self, function: Callable[..., Any], count: int, address: str, *, retries: int, use_cpu: bool):
+        self.ray = import_extra("ray", "cluster", "--ray_address")
+        if not self.ray.is_initialized():
+            _connect(self.ray, address)
+        resources = self.ray.cluster_resources()
+        gpu_count = 0 if use_cpu else int(resources.get("GPU", 0))
+        core_count = max(1, int(resources.get("CPU", 1)))
+        self.count = count if count > 1 else gpu_count or core_count
+        needs = {"num_gpus": 1, "num_cpus": 0} if gpu_count else {"num_gpus": 0, "num_cpus": 1}
+        self.remote = self.ray.remote(**needs, max_retries=retries)(function).remote
+        self.folder = os.getcwd()
+        self.references: list[Any] = []
 
-    try:
-        yield [{} for _ in range(count)], start
-    finally:
-        for reference in references:
-            ray.cancel(reference, force=True)
+    def run(self, run: Any) -> Any:
+        reference = self.remote(run, {}, self.folder)
+        self.references.append(reference)
+        try:
+            return self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:
+            raise error.cause from None  # the text of Ray's own error is a traceback
+
+    def close(self) -> None:
+        for reference in self.references:
+            self.ray.cancel(reference, force=True)
+
+
+def _connect(ray: Any, address: str) -> None:
+    variables = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    if "OMP_NUM_THREADS" in os.environ:
+        variables["OMP_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"]
+    runtime = {"env_vars": variables}
+    ray.init(address=address, runtime_env=runtime, log_to_driver=False, logging_level=logging.WARNING)

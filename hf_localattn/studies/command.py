@@ -7,7 +7,7 @@ import logging
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.files import remove_leftovers
-from hf_localattn.studies.processes import RunFailed, finished, run_all, start_server
+from hf_localattn.studies.processes import RunFailed, finished, run_all
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.study import FOLDS, Study, argument_classes, write_results
 from hf_localattn.tasks import Task
@@ -59,7 +59,6 @@ def _prepare(study: Study, claim: ExitStack) -> Callable[[], dict[str, float]]:
         claim.enter_context(claimed(command.folder))
         remove_leftovers(command.folder)
     if is_search or (has_folds and fold is None):
-        start_server()  # it imports while this process checks arguments and data
         return Search(study).execute if is_search else CrossValidation(study, arguments).execute
     if has_folds and (metrics := finished(command.folder)) is not None:
         logger.info("%s holds this fold, which is finished.", command.folder)
@@ -110,17 +109,17 @@ class CrossValidation:
         args = self.study.training_args
         save_run(self.study.folder, self.arguments)
         self._write()
-        left = (number for number in self.numbers if number not in self.results)
-        runs = [self.study.run(self.study.folder / f"fold-{number}", fold=number) for number in left]
-        ended = run_all(runs, args.workers, args.ray_address, use_cpu=args.use_cpu)
-        for run, metrics in tqdm(ended, "folds", len(runs), disable=args.disable_tqdm):
-            number = run.options["fold"]
-            if isinstance(metrics, RunFailed):
-                raise RunFailed(f"Fold {number} failed: {metrics}")
-            self.results[number] = metrics
-            self._write()
-            scores = ", ".join(f"{name} {value:.4f}" for name, value in scores_of(metrics).items())
-            logger.info("Fold %d of %d: %s.", number, len(self.numbers), scores)
+        left = [number for number in self.numbers if number not in self.results]
+        runs = [self.study.script_run(self.study.folder / f"fold-{number}", fold=number) for number in left]
+        with closing(run_all(runs, args.workers, args.ray_address, use_cpu=args.use_cpu)) as ended:
+            for run, metrics in tqdm(ended, "folds", len(runs), disable=args.disable_tqdm):
+                number = run.options["fold"]
+                if isinstance(metrics, RunFailed):
+                    raise RunFailed(f"Fold {number} failed: {metrics}")
+                self.results[number] = metrics
+                self._write()
+                scores = ", ".join(f"{name} {value:.4f}" for name, value in scores_of(metrics).items())
+                logger.info("Fold %d of %d: %s.", number, len(self.numbers), scores)
         means, deviations = self._write()
         rows = [f"| {name} | {mean:.4f} | {deviations[name]:.4f} |" for name, mean in means.items()]
         head = "Scores of %d folds:\n| score | mean | deviation |\n|---|---|---|\n%s"

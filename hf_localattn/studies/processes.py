@@ -7,36 +7,35 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import os
-import runpy
+import queue
 import signal
+import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
-from tqdm import tqdm
 
 from hf_localattn.files import UNFINISHED, atomic_write
-from hf_localattn.studies.cluster import on_cluster
+from hf_localattn.studies.cluster import Cluster
+from hf_localattn_command import ENDS_WITH_STDIN
 
 logger = logging.getLogger(__name__)
 
 RETRIES = 3
 """Maximum number of restarts of a run whose process was killed."""
 
-Environment = dict[str, str]
-Start = Callable[["ScriptRun", Environment], Future[Any]]
+PYTHON = (sys.executable,)
+"""Words that start Python."""
 
-_starting = threading.Lock()
+Environment = dict[str, str]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class RunFailed(RuntimeError):
@@ -60,110 +59,147 @@ class ScriptRun:
     then: tuple[ScriptRun, ...] = ()
 
 
+class Workers(Protocol):
+    """Places where runs are executed.
+
+    Attributes:
+        count: number of runs at a time.
+    """
+
+    count: int
+
+    def run(self, run: ScriptRun) -> dict[str, Any]:
+        """Execute or resume a run, and return its metrics. Threads may call it, one for each place.
+
+        Raises:
+            RunFailed: the run has ended with an error, or was killed too often.
+            CancelledError: the workers were closed.
+        """
+
+    def close(self) -> None:
+        """End all runs that are being executed."""
+
+
 def finished(folder: Path) -> dict[str, Any] | None:
     """Return the metrics of a finished run, or None."""
     path = folder / "all_results.json"
-    is_finished = path.is_file() and not (folder / UNFINISHED).is_file()
-    return json.loads(path.read_text(encoding="utf-8")) if is_finished else None
-
-
-def run_script(run: ScriptRun, environment: Environment, folder: str, parent: Any = None) -> dict[str, Any]:
-    """Run or resume a script in a process, then the runs that follow it. All end if the connection `parent` closes."""
-    parent, _other_end = (parent, None) if parent else multiprocessing.Pipe(duplex=False)
-    options, log = (run.folder.absolute().with_name(f"{run.folder.name}.{suffix}") for suffix in ("json", "log"))
-    killed = 0
-    while (metrics := finished(run.folder)) is None:
-        atomic_write(options, json.dumps(run.options, indent=2, ensure_ascii=False, default=str) + "\n")
-        code = _run_process(run.script, str(options), str(log), dict(environment), folder, parent)
-        if code < 0:
-            killed, end = killed + 1, f"its process was killed by {signal.Signals(-code).name}"
-            if killed > RETRIES:
-                raise RunFailed(f"{end}, for the {killed}th time ({log})")
-            logger.warning("%s: %s. Resuming in a new process.", run.folder, end)
-        elif code or finished(run.folder) is None:
-            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["it left no message"]
-            raise RunFailed(f"{lines[-1].removeprefix('error: ')} ({log})")
-    for follower in run.then:
-        run_script(follower, environment, folder, parent)
+    if not path.is_file() or (folder / UNFINISHED).is_file():
+        return None
+    metrics: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return metrics
 
 
-def start_server() -> Any:
-    """Start the server that forks the processes, which imports torch once, and return its context."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hf_localattn.cli", "hf_localattn.studies.command"])
-    resource_tracker.ensure_running()  # first, because it unblocks signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C would print where the imports are
-    try:
-        forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return context
+def run_in_process(run: ScriptRun, environment: Environment, folder: str, stdin: int | None = None) -> dict[str, Any]:
+    """Run or resume a script in a process, then the runs that follow it, and return the metrics of the first.
+
+    Args:
+        run: the run.
+        environment: variables to add to the environment of the process.
+        folder: current folder of the process.
+        stdin: the reading end of a pipe. The process ends when the writing end is closed. Defaults to a pipe whose
+            writing end is closed when this process ends.
+
+    Raises:
+        RunFailed: the run has ended with an error, or was killed too often.
+    """
+    options = run.folder.absolute().with_name(f"{run.folder.name}.json")
+    log = run.folder.absolute().with_name(f"{run.folder.name}.log")
+    killed = 0
+    while (metrics := finished(run.folder)) is None:
+        atomic_write(options, json.dumps(run.options, indent=2, ensure_ascii=False, default=str) + "\n")
+        words = ("train", run.script, str(options))
+        code = _run_process(words, log, environment, folder, stdin)
+        if code < 0:
+            killed += 1
+            reason = f"its process was killed by {signal.Signals(-code).name}"
+            if killed > RETRIES:
+                raise RunFailed(f"{reason}, for the {killed}th time ({log})")
+            logger.warning("%s: %s. Resuming in a new process.", run.folder, reason)
+        elif code or finished(run.folder) is None:
+            raise RunFailed(f"{_last_line(log)} ({log})")
+    for follower in run.then:
+        run_in_process(follower, environment, folder, stdin)
+    return metrics
 
 
-def _run_process(*arguments: Any) -> int:
-    """Call `_execute` in a process, and return its exit code."""
-    process = start_server().Process(target=_execute, args=arguments)
-    with _starting:  # a process imports the main program of its parent, which would run a second time
-        program, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+def _run_process(words: Iterable[str], log: Path, environment: Environment, folder: str, stdin: int | None) -> int:
+    """Run `hf-localattn` in a process, with all output in the log, and return its exit code."""
+    # The process finds the modules that this one finds, from any folder.
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    variables = {**os.environ, "PYTHONPATH": path, **environment, ENDS_WITH_STDIN: "1"}
+    command = [*PYTHON, "-m", "hf_localattn", *words]
+    with log.open("a") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if stdin is None else stdin,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=variables,
+            start_new_session=True,  # Ctrl-C in the terminal interrupts this process alone
+        )
+    with process:
+        return process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("error: ") if lines else "it left no message"
+
+
+class Machine:
+    """Processes on this machine, each with a GPU or a share of the cores.
+
+    Args:
+        count: number of processes at a time.
+        use_cpu: use no GPUs.
+    """
+
+    def __init__(self, count: int, use_cpu: bool):
+        self.count = count
+        self.environments = queue.SimpleQueue[Environment]()
+        for index in range(count):
+            self.environments.put(_environment(index, count, use_cpu))
+        self.folder = os.getcwd()
+        self.is_closed = False
+        self.reader, self.writer = os.pipe()  # the operating system closes the writer if this process is killed
+
+    def run(self, run: ScriptRun) -> dict[str, Any]:
+        environment = self.environments.get()
         try:
-            process.start()
+            return run_in_process(run, environment, self.folder, self.reader)
+        except RunFailed:
+            if self.is_closed:
+                raise CancelledError from None
+            raise
         finally:
-            sys.modules["__main__"] = program
-    connection.wait([process.sentinel])
-    with _starting:  # a start reads the exit codes of all processes, and each can be read once
-        process.join()
-    return process.exitcode or 0
+            self.environments.put(environment)
+
+    def close(self) -> None:
+        self.is_closed = True
+        os.close(self.writer)
 
 
-def _execute(script: str, options: str, log: str, environment: Environment, folder: str, parent: Any) -> None:
-    """Execute a training script in this process. All output goes to the log."""
-
-    def watch() -> None:
-        with suppress(EOFError):
-            parent.recv()
-        os._exit(1)  # as safe as a kill, because files are written whole
-
-    threading.Thread(target=watch, daemon=True).start()
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.environ.update(environment)
-    if "OMP_NUM_THREADS" in environment:
-        torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))  # torch has read the variable before
-    os.chdir(folder)
-    tqdm.set_lock(threading.RLock())  # tqdm's own has a semaphore, which `watch` would leave with a warning
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which the server has blocked
-    sys.argv[1:] = ["train", script, options]
-    runpy.run_module("hf_localattn", run_name="__main__", alter_sys=True)
+def _environment(index: int, count: int, use_cpu: bool) -> Environment:
+    """Return the variables of one of several processes."""
+    environment: Environment = {}
+    if count > 1:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // count)))
+    gpu_count = 0 if use_cpu else torch.cuda.device_count()
+    if gpu_count:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpu_count)))
+        gpus = visible.split(",")[:gpu_count]
+        environment["CUDA_VISIBLE_DEVICES"] = gpus[index % len(gpus)]
+    return environment
 
 
 @contextmanager
-def _machine(workers: int, use_cpu: bool) -> Iterator[tuple[list[Environment], Start]]:
-    """Yield environments of processes on this machine, and a function that starts a run. At the end kill them all."""
-    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
-    gpus = [] if use_cpu else names.split(",")[: torch.cuda.device_count()]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // workers)))
-    environments: list[Environment] = [{"OMP_NUM_THREADS": threads} if workers > 1 else {} for _ in range(workers)]
-    for number, environment in enumerate(environments if gpus else ()):
-        environment["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
-    reader, writer = multiprocessing.Pipe(duplex=False)
-    with ThreadPoolExecutor(workers) as pool, closing(writer):
-        folder = os.getcwd()
-        yield environments, lambda run, environment: pool.submit(run_script, run, environment, folder, reader)
-
-
-def run_all(
-    runs: Iterable[ScriptRun], workers: int = 1, ray_address: str | None = None, *, use_cpu: bool = False
-) -> Iterator[tuple[ScriptRun, dict[str, Any] | RunFailed]]:
-    """Execute runs, and yield each with its metrics or its error, in the order in which they end.
-
-    The next run is taken only when it can start, because a search chooses it by the scores so far.
+def open_workers(count: int = 1, ray_address: str | None = None, *, use_cpu: bool = False) -> Iterator[Workers]:
+    """Open workers, and end their runs when the block ends.
 
     Args:
-        runs: the runs.
-        workers: number of runs at a time. On a cluster, 1 stands for its number of GPUs, or of cores without GPUs.
+        count: number of runs at a time. On a cluster, 1 stands for its number of GPUs, or of cores without GPUs.
         ray_address: "auto" for the Ray cluster of this machine, HOST:PORT, or "local" for a new one that ends with
             this process. Defaults to processes on this machine.
         use_cpu: use no GPUs.
@@ -172,22 +208,43 @@ def run_all(
         ImportError: Ray is not installed.
         ConnectionError: there is no cluster at the address.
     """
+    workers: Workers
     if ray_address is None:
-        place = _machine(workers, use_cpu)
+        workers = Machine(count, use_cpu)
     else:
-        place = on_cluster(run_script, workers, ray_address, retries=RETRIES, use_cpu=use_cpu)
-    source, running = iter(runs), dict[Future[Any], tuple[ScriptRun, Environment]]()
-    with place as (free, start):
-        while True:
-            while free and (run := next(source, None)) is not None:
-                environment = free.pop(0)
-                running[start(run, environment)] = run, environment
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                run, environment = running.pop(future)
-                free.append(environment)
-                try:
-                    yield run, future.result()
-                except RunFailed as error:
-                    yield run, getattr(error, "cause", error)  # Ray's error has a traceback as its text
+        workers = Cluster(run_in_process, count, ray_address, retries=RETRIES, use_cpu=use_cpu)
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
+def in_parallel(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: Workers
+) -> Generator[tuple[Item, Result | RunFailed], None, None]:
+    """Call a function, which executes one run, for each item in threads.
+
+    Yield each item with the result or the `RunFailed` error, in the order in which the calls end. No other call begins
+    when the generator is closed.
+    """
+    pool = ThreadPoolExecutor(workers.count)
+    try:
+        futures = {pool.submit(function, item): item for item in items}
+        for future in as_completed(futures):
+            try:
+                yield futures[future], future.result()
+            except RunFailed as error:
+                yield futures[future], error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def run_all(
+    runs: Iterable[ScriptRun], count: int = 1, ray_address: str | None = None, *, use_cpu: bool = False
+) -> Generator[tuple[ScriptRun, dict[str, Any] | RunFailed], None, None]:
+    """Execute runs, and yield each with its metrics or its error, in the order in which they end.
+
+    The arguments are those of `open_workers`. All runs end when the generator is closed.
+    """
+    with open_workers(count, ray_address, use_cpu=use_cpu) as workers:
+        yield from in_parallel(workers.run, runs, workers)

@@ -9,8 +9,8 @@ import logging
 import math
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -22,7 +22,7 @@ from hf_localattn.extras import import_extra
 from hf_localattn.names import PLAIN, resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.studies import search_space
-from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
+from hf_localattn.studies.processes import RunFailed, in_parallel, open_workers
 from hf_localattn.studies.study import Study, write_results
 from hf_localattn.training.output_folder import save_run
 from hf_localattn.training.run_record import scores_of
@@ -61,6 +61,7 @@ class Search:
         checked = (example if fold is None else example.of_fold(fold)).check()
         self.metric, self.maximizes = str(checked.metric_for_best_model), bool(checked.greater_is_better)
         self.direction = "maximize" if self.maximizes else "minimize"
+        self.is_parallel = self.args.workers > 1 or self.args.ray_address is not None
 
     def _settings(self) -> list[dict[str, Any]] | None:
         """Validate all settings of a finite search, and return them; or validate examples of the values."""
@@ -111,96 +112,139 @@ class Search:
         """Run the remaining trials, log all, and return the metrics of the best one."""
         save_run(self.study.folder, self.arguments)
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged here
-        url, state = f"sqlite:///{self.study.folder.resolve() / 'search.db'}", self.optuna.trial.TrialState
-        named = {"study_name": "search", "load_if_exists": True}
-        study = self.optuna.create_study(storage=url, direction=self.direction, **named)
-        for trial in study.get_trials(states=(state.RUNNING,)):  # the search was killed
-            study.tell(trial.number, state=state.FAIL)
-            if trial.params.keys() == self.space.keys():
-                study.enqueue_trial(trial.params, {"folder": trial.user_attrs.get("folder")})
-        for setting in self.settings or ():
-            study.enqueue_trial(search_space.params_of(setting, self.space), skip_if_exists=True)
-        asked: dict[Path, Any] = {}
-        trials, args = self._write(study), self.args
-        ended = run_all(self._runs(study, asked), args.workers, args.ray_address, use_cpu=args.use_cpu)
-        for run, outcome in tqdm(ended, "trials", self.count - len(trials), disable=args.disable_tqdm):
-            trial = asked[run.folder]
-            if isinstance(outcome, RunFailed):
-                trial.set_user_attr("error", str(outcome))
-                study.tell(trial, state=state.FAIL)
-            else:
-                score = outcome[f"eval_{self.metric}"]
-                worst = -math.inf if self.maximizes else math.inf  # Optuna does not accept NaN
-                trial.set_user_attr("metrics", scores_of(outcome))
-                study.tell(trial, worst if math.isnan(score) else score)
-            shutil.rmtree(run.folder, ignore_errors=True)
-            trials = self._write(study)
-            last = trials[trial.number]
-            if "error" in last:
-                logger.warning("%s It is not tried again.", self._failure(last))
-                continue
-            message = "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d."
-            numbers, best = (last["trial"], self.count, self.metric, last["score"]), self.ranked[0]
-            logger.info(message, *numbers, self.as_options(last["setting"]), best["score"], best["trial"])
+        trials = self._write()
+        remaining = [index for index in range(1, self.count + 1) if index not in trials]
+        self._enqueue(remaining)
+        place = open_workers(self.args.workers, self.args.ray_address, use_cpu=self.args.use_cpu)
+        with place as self.workers, closing(in_parallel(self._try_next, remaining, self.workers)) as ended:
+            for _ in tqdm(ended, "trials", len(remaining), disable=self.args.disable_tqdm):
+                logged = trials
+                trials = self._write()
+                for index in trials.keys() - logged.keys():
+                    self._log(trials[index])
         shutil.rmtree(self.folder, ignore_errors=True)
-        failed = [self._failure(one) for one in trials.values() if "error" in one]
-        if not self.ranked:
-            raise ValueError(f"{self.where}: no trial has a score, because all {len(failed)} failed. {failed[0]}")
-        table = [["trial", self.metric, *self.space], ["---"] * (2 + len(self.space))]
-        for one in self.ranked:
-            table.append([str(one["trial"]), f"{one['score']:.4f}", *map(format_value, one["setting"].values())])
-        lines = "\n".join(f"| {' | '.join(row)} |" for row in table)
-        logger.info("%d trials, the best first:\n%s", len(trials), lines)
-        for failure in failed:
-            logger.info(failure)
-        logger.info("The best setting: %s", self.as_options(self.ranked[0]["setting"]))
-        metrics: dict[str, float] = self.ranked[0]["metrics"]
-        return metrics
+        return self._report(trials)
 
-    def _runs(self, study: Any, asked: dict[Path, Any]) -> Iterator[ScriptRun]:
-        """Yield a run whenever a process can start it, and store its Optuna trial in `asked`, by folder."""
-        fold, is_parallel = self.study.data_args.fold, self.args.workers > 1 or self.args.ray_address is not None
-        while (number := len(self._begun(study))) < self.count:
-            # Each trial has a new sampler with another seed, because a resumed sampler repeats its first draws.
-            study.sampler = self.optuna.samplers.TPESampler(seed=self.args.seed + number, constant_liar=is_parallel)
-            trial = study.ask(self.space)
-            name = trial.user_attrs.get("folder") or f"trial-{trial.number}"
-            trial.set_user_attr("folder", name)
-            options = self.options_of(search_space.setting_of(trial.params, self.space))
-            if not self.args.load_best_model_at_end:
-                options["save_strategy"] = "no"
-            options |= {"do_train": True, "do_eval": True, "do_predict": False, "output_dir": str(self.folder / name)}
-            folder = self.folder / name if fold is None else self.folder / name / f"fold-{fold}"
-            asked[folder] = trial
-            yield self.study.run(folder, **options)
+    def _load_study(self, seed: int) -> Any:
+        """Return Optuna's study with a new sampler: a resumed one would repeat its first draws."""
+        from sqlalchemy import URL  # which Optuna needs, too
 
-    def _begun(self, study: Any) -> list[Any]:
-        """Return Optuna's trials that have a score or an error, or are running."""
+        url = URL.create("sqlite", database=str(self.study.folder.resolve() / "search.db"))
+        return self.optuna.create_study(
+            storage=url.render_as_string(),
+            sampler=self.optuna.samplers.TPESampler(seed=seed, constant_liar=self.is_parallel),
+            direction=self.direction,
+            study_name="search",
+            load_if_exists=True,
+        )
+
+    def _enqueue(self, remaining: Sequence[int]) -> None:
+        """Queue the settings of a finite search, and those of trials that were killed; Optuna draws the others."""
+        study = self._load_study(self.args.seed)
         state = self.optuna.trial.TrialState
-        trials = study.get_trials(deepcopy=False, states=(state.COMPLETE, state.RUNNING, state.FAIL))
-        return [trial for trial in trials if trial.state != state.FAIL or "error" in trial.user_attrs]
+        for trial in study.get_trials(states=(state.RUNNING,)):
+            study.tell(trial.number, state=state.FAIL)
+        settings = dict(enumerate(self.settings or (), start=1))
+        params = {index: search_space.params_of(setting, self.space) for index, setting in settings.items()}
+        queued = set()
+        for trial in study.get_trials():
+            index = trial.user_attrs.get("index")
+            if trial.state == state.WAITING:
+                queued.add(index)
+            elif trial.params.keys() == self.space.keys():
+                params[index] = trial.params
+        for index in remaining:
+            if index in params and index not in queued:
+                study.enqueue_trial(params[index], {"index": index})
+        self.drawn = iter([index for index in remaining if index not in params])
 
-    def _write(self, study: Any) -> dict[int, dict[str, Any]]:
-        """Write the trials that have a score or an error, and return them by their number in Optuna's study."""
+    def _try_next(self, index: int) -> None:
+        """Let Optuna choose the next setting, and try it."""
+        # Each trial has a seed of its own: with one worker, a resumed search draws what it would have drawn.
+        study = self._load_study(self.args.seed + index - 1)
+        study.optimize(self.objective, n_trials=1, catch=RunFailed)
+
+    def objective(self, trial: Any) -> float:
+        """Train and evaluate a model with the setting of an Optuna trial, and return its score."""
+        if "index" not in trial.user_attrs:
+            trial.set_user_attr("index", next(self.drawn))
+        params = {name: search_space.suggest(trial, name, values) for name, values in self.space.items()}
+        folder = self.folder / f"trial-{trial.user_attrs['index']}"
+        options = self.options_of(search_space.setting_of(params, self.space))
+        if not self.args.load_best_model_at_end:
+            options["save_strategy"] = "no"
+        options |= {"do_train": True, "do_eval": True, "do_predict": False, "output_dir": str(folder)}
+        fold = self.study.data_args.fold
+        run = self.study.script_run(folder if fold is None else folder / f"fold-{fold}", **options)
+        try:
+            metrics = self.workers.run(run)
+        except RunFailed as error:
+            trial.set_user_attr("error", str(error))
+            raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        trial.set_user_attr("metrics", scores_of(metrics))
+        score: float = metrics[f"eval_{self.metric}"]
+        worst = -math.inf if self.maximizes else math.inf
+        return worst if math.isnan(score) else score  # Optuna does not accept NaN
+
+    def _write(self) -> dict[int, dict[str, Any]]:
+        """Write the trials that have a score or an error, and return them by their index."""
         trials: dict[int, dict[str, Any]] = {}
-        for place, trial in enumerate(self._begun(study), start=1):  # running trials have a place, too
-            if trial.duration is not None:
-                own = {"trial": place, "setting": search_space.setting_of(trial.params, self.space)}
-                known = {name: trial.user_attrs[name] for name in ("error", "metrics") if name in trial.user_attrs}
-                own |= known if "error" in known else {"score": trial.value, **known}
-                trials[trial.number] = {**own, "seconds": round(trial.duration.total_seconds(), 1)}
-        scored = [trial for trial in trials.values() if "score" in trial]
+        for trial in self._load_study(self.args.seed).get_trials():
+            attributes = trial.user_attrs
+            if trial.duration is None or not {"metrics", "error"} & attributes.keys():
+                continue
+            entry: dict[str, Any] = {"trial": attributes["index"]}
+            entry["setting"] = search_space.setting_of(trial.params, self.space)
+            if "error" in attributes:
+                entry["error"] = attributes["error"]
+            else:
+                entry["score"] = trial.value
+                entry["metrics"] = attributes["metrics"]
+            entry["seconds"] = round(trial.duration.total_seconds(), 1)
+            trials[entry["trial"]] = entry
+        scored = [trials[index] for index in sorted(trials) if "score" in trials[index]]
         self.ranked = sorted(scored, key=lambda trial: trial["score"], reverse=self.maximizes)
-        found = {
+        results = {
             "settings": self.arguments,
             "metric": self.metric,
             "direction": self.direction,
             "best": self.as_options(self.ranked[0]["setting"]) if self.ranked else None,
             "trials": scored,
-            "failed": [trial for trial in trials.values() if "error" in trial],
+            "failed": [trials[index] for index in sorted(trials) if "error" in trials[index]],
         }
-        write_results(self.study.folder / RESULTS, found)
+        write_results(self.study.folder / RESULTS, results)
         return trials
+
+    def _log(self, trial: Mapping[str, Any]) -> None:
+        if "error" in trial:
+            logger.warning("%s It is not tried again.", self._failure(trial))
+            return
+        message = "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d."
+        setting, best = self.as_options(trial["setting"]), self.ranked[0]
+        logger.info(
+            message, trial["trial"], self.count, self.metric, trial["score"], setting, best["score"], best["trial"]
+        )
+
+    def _report(self, trials: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
+        """Log the trials, the best first, and return the metrics of the best one."""
+        failures = [self._failure(trials[index]) for index in sorted(trials) if "error" in trials[index]]
+        if not self.ranked:
+            raise ValueError(f"{self.where}: no trial has a score, because all {len(failures)} failed. {failures[0]}")
+        header = ["trial", self.metric, *self.space]
+        table = [header, ["---"] * len(header)]
+        for trial in self.ranked:
+            values = map(format_value, trial["setting"].values())
+            table.append([str(trial["trial"]), f"{trial['score']:.4f}", *values])
+        lines = "\n".join(f"| {' | '.join(row)} |" for row in table)
+        logger.info("%d trials, the best first:\n%s", len(trials), lines)
+        for failure in failures:
+            logger.info(failure)
+        best = self.ranked[0]
+        logger.info("The best setting: %s", self.as_options(best["setting"]))
+        metrics: dict[str, float] = best["metrics"]
+        return metrics
 
     def _failure(self, trial: Mapping[str, Any]) -> str:
         return f"Trial {trial['trial']} failed with {self.as_options(trial['setting'])}: {trial['error']}"

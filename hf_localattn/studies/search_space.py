@@ -61,6 +61,14 @@ def read_space(path: str, model_args: ModelArguments) -> Space:
     return space
 
 
+def suggest(trial: Any, name: str, distribution: Any) -> Any:
+    """Return the value that Optuna chooses from a distribution for a trial."""
+    if hasattr(distribution, "choices"):
+        return trial.suggest_categorical(name, distribution.choices)
+    suggest_number = trial.suggest_int if isinstance(distribution.low, int) else trial.suggest_float
+    return suggest_number(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
+
+
 def setting_of(params: Mapping[str, Any], space: Space) -> dict[str, Any]:
     """Convert the parameters of an Optuna trial to values, in the order of the space."""
 

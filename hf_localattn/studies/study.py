@@ -67,7 +67,7 @@ class Study:
     def folder(self) -> Path:
         return Path(self.training_args.output_dir)
 
-    def run(self, folder: Path, **changes: Any) -> ScriptRun:
+    def script_run(self, folder: Path, **changes: Any) -> ScriptRun:
         """Return a run of the script with the options of the command, changed for this run."""
         options = {name: value for name, value in self.options.items() if name not in OF_THE_STUDY}
         return ScriptRun(self.script, {**options, **changes}, folder)

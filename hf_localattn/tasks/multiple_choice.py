@@ -16,7 +16,7 @@ from hf_localattn.data.choices import (
     choice_features,
     load_choices,
 )
-from hf_localattn.data.rows import Data
+from hf_localattn.data.rows import Data, labeled_rows
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.tasks.task import DataArguments, Scored, Task, table_of
 from hf_localattn.training.arguments import documented
@@ -34,7 +34,7 @@ class MultipleChoiceDataArguments(DataArguments):
         context_column_name: Column with the text that the choices refer to or continue.
         question_column_name: Column with the question, if there is one.
         choices_column_name: Column with the lists of choices; not needed for SWAG.
-        label_column_name: Column with the right choice: its index, counted from 0, or its letter.
+        label_column_name: Column with the right choice: its index, counted from 0, its letter, its name or its text.
     """
 
     context_column_name: str = "context"
@@ -54,6 +54,7 @@ class MultipleChoice(Task):
     name = model_task = "multiple-choice"
     DataArguments = MultipleChoiceDataArguments
     collator_class = MultipleChoiceCollator
+    has_lengths = False  # an input is a list of choices
     metrics = MappingProxyType({"loss": False, "accuracy": True})
     args: MultipleChoiceDataArguments
 
@@ -65,12 +66,25 @@ class MultipleChoice(Task):
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return choice_features, {"max_length": self.max_length}
 
+    def metric_examples(self) -> tuple[Any, Any]:
+        return np.arange(2), np.arange(2)
+
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
-        """Return the index of the greatest logit (rows, choices) of each row, and the accuracy."""
+        """Return the index of the greatest logit (rows, choices) of each row, and the accuracy.
+
+        If some test rows have no label, the accuracy is that of the others, and `labeled_samples` counts these.
+        """
         choices = np.argmax(outputs, axis=-1)
+        predictions = choices
+        scores: dict[str, float] = {}
         if labels is None:
-            return Scored(choices, {})
-        return Scored(choices, {"accuracy": SCORES["accuracy"](choices, labels)}, pair=(choices, labels))
+            labeled, known_labels = labeled_rows(self.rows[split], split)
+            if not labeled:
+                return Scored(choices, {})
+            predictions, labels = choices[labeled], np.asarray(known_labels)
+            scores["labeled_samples"] = len(labeled)
+        scores["accuracy"] = SCORES["accuracy"](predictions, labels)
+        return Scored(choices, scores, pair=(predictions, labels))
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return predict_results.txt: the index of each row, and that of the chosen text, both counted from 0."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
 import datasets
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import (
     add_questions,
     check_apart,
@@ -26,7 +27,7 @@ from hf_localattn.data.negation import (
 from hf_localattn.data.negation_corpora import format_starsem
 from hf_localattn.data.rows import Data
 from hf_localattn.data.scopes import ScopeExamples, check_knows_cues, count_unseen, scope_features
-from hf_localattn.data.texts import SINGLE_LABEL, Labels
+from hf_localattn.data.words import prepare_tokenizer
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
 from hf_localattn.metrics.word_scores import set_scores
@@ -34,7 +35,7 @@ from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, FoundCue, NegationFinder, knows_cues
 from hf_localattn.names import split_paths
 from hf_localattn.tasks.task import LIMITS, Scored, Splits, Task, choose_labels, label_fields
-from hf_localattn.tasks.token_classification import NEGATION, TokenClassification, TokenClassificationDataArguments
+from hf_localattn.tasks.token_classification import NEGATION, TokenClassificationDataArguments
 from hf_localattn.training.arguments import ModelArguments
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class NegationDataArguments(TokenClassificationDataArguments):
     task_name: str = NEGATION
 
 
-class NegationScope(TokenClassification):
+class NegationScope(Task):
     """Prediction of the words in the scope of a given cue. A row is a sentence with one cue.
 
     Scores are computed over all rows (`ScopeExamples`), including those whose cue the model does not see. Rows with
@@ -61,18 +62,26 @@ class NegationScope(TokenClassification):
     """
 
     name = "negation"
+    model_task = "token-classification"
     DataArguments = NegationDataArguments
-    streams = False
-    keep_outputs = Task.keep_outputs  # logits, not labels
+    collator_class = DataCollatorForTokenClassification
+    own_metrics = ("negation_scope",)
+    scores_tokens = True
     group_column = "sentence_id"  # rows of the same sentence must not be in both training and test data
     score_names: tuple[str, ...] = ("f1", "precision", "recall", "scope_exact_match")
+    args: NegationDataArguments
+    names: list[str]
+
+    def __init__(self, args: NegationDataArguments, training_args: Any):
+        super().__init__(args, training_args)
+        self.examples: dict[str, ScopeExamples] = {}
+        """Rows and words of the features of each split."""
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         args = self.args
-        if isinstance(data, str) and len(paths := split_paths(data)) > 1:
-            data = paths
+        paths = split_paths(data) if isinstance(data, str) else []
         return load_negation(
-            data,
+            paths if len(paths) > 1 else data,
             args.cues,
             args.cue_in_scope,
             unmatched_scopes=args.unmatched_scopes,
@@ -83,10 +92,12 @@ class NegationScope(TokenClassification):
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         kinds = kinds_of(self.args.cues) if self.args.detect_cues else ()
-        own = Labels(SINGLE_LABEL, (*SCOPE_LABELS, *(label for label in CUE_LABELS if label.startswith(kinds))))
-        self.names = list(choose_labels(own, model_args, config, trained=True, fixed=True).names)
-        official = OFFICIAL_SCORES if "validation" in data and has_tags(data["validation"]) else ()
-        self.metrics = {"loss": False, **dict.fromkeys((*self.score_names, *official), True)}
+        cue_labels = [label for label in CUE_LABELS if label.startswith(kinds)]
+        labels = Labels(SINGLE_LABEL, (*SCOPE_LABELS, *cue_labels))
+        self.names = list(choose_labels(labels, model_args, config, trained=True, fixed=True).names)
+        self.metrics = {"loss": False} | dict.fromkeys(self.score_names, True)
+        if "validation" in data and has_tags(data["validation"]):
+            self.metrics |= dict.fromkeys(OFFICIAL_SCORES, True)
         return label_fields(self.names)
 
     def prepare_rows(self, data: Splits) -> Splits:
@@ -102,31 +113,40 @@ class NegationScope(TokenClassification):
         if self.training_args.do_train:
             add_cue_marker(tokenizer, model)
         check_knows_cues(tokenizer)
+        prepare_tokenizer(tokenizer)
         super().adapt(model, tokenizer)
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
-        label_ids = {name: number for number, name in enumerate(self.names)}
+        label_ids = {name: index for index, name in enumerate(self.names)}
         return scope_features, {"max_length": self.max_length, "label_ids": label_ids}
+
+    def metric_examples(self) -> tuple[Any, Any]:
+        return [[0, 1]], [[0, 1]]
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
         # Scopes are scored over all rows: that of a cue which the model does not see is predicted to be empty.
         _, unseen = count_unseen(rows, features)
-        cues = [sum(cue) for cue in rows["cue"][:]]
-        kept = [row for row, cue in enumerate(cues) if not cue or unseen[row] < cue]
+        cue_lengths = [sum(cue) for cue in rows["cue"][:]]
+        kept = [row for row, length in enumerate(cue_lengths) if not length or unseen[row] < length]
         features = self.select(split, features, kept)
-        examples = self.seen[split] = ScopeExamples(rows, kept, features["word_numbers"][:])
+        examples = ScopeExamples(rows, kept, features["word_numbers"][:])
+        self.examples[split] = examples
         if split == "train":  # count only the rows that are trained on
             self.rows[split] = rows.select(kept)
-        return features.remove_columns(["word_numbers", *([] if examples.true_scopes else ["labels"])])
+        if not examples.true_scopes:
+            features = features.remove_columns("labels")
+        return features.remove_columns("word_numbers")
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the scope of each row, and the scores, from logits (features, tokens, labels)."""
-        examples = self.seen[split]
-        scopes, true = examples.scopes(outputs, self.names), examples.true_scopes
-        if true is None:
+        examples = self.examples[split]
+        scopes = examples.scopes(outputs, self.names)
+        true_scopes = examples.true_scopes
+        if true_scopes is None:
             return Scored(scopes, {})
-        scores = load_metric("negation_scope").compute(predictions=scopes, references=true)
-        return Scored(scopes, {**scores, **self.official_scores(examples.rows, scopes)}, pair=(scopes, true))
+        scores = load_metric("negation_scope").compute(predictions=scopes, references=true_scopes)
+        scores |= self.official_scores(examples.rows, scopes)
+        return Scored(scopes, scores, pair=(scopes, true_scopes))
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:
         """Return the sentences of rows with part-of-speech tags, with predicted negations."""
@@ -136,12 +156,12 @@ class NegationScope(TokenClassification):
         """Return the scores of *SEM 2012, and means over negations; empty without part-of-speech tags."""
         if not has_tags(rows):
             return {}
-        gold, texts = group_sentences(rows), ("cue_text", "scope_text")
-        found, true = (
-            [[{name: row[name] for name in texts} for row in own if any(row["cue_text"])] for own in sentences]
-            for sentences in (self.sentences_with(rows, predictions), gold)
+        sentences = group_sentences(rows)
+        return load_metric("starsem").compute(
+            predictions=_starsem_negations(self.sentences_with(rows, predictions)),
+            references=_starsem_negations(sentences),
+            pos=[sentence[0]["pos"] for sentence in sentences],
         )
-        return load_metric("starsem").compute(predictions=found, references=true, pos=[own[0]["pos"] for own in gold])
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return `predictions.jsonl`, with a JSON line for each of `lines_of`.
@@ -149,17 +169,20 @@ class NegationScope(TokenClassification):
         Rows with part-of-speech tags are also written in the columns of *SEM 2012, to `starsem_predicted.txt` and, if
         their scopes are known, to `starsem_gold.txt`.
         """
-        rows, lines = self.rows[split], self.lines_of(split, predictions)
-        found = {"predictions.jsonl": "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)}
+        rows = self.rows[split]
+        lines = [json.dumps(line, ensure_ascii=False) for line in self.lines_of(split, predictions)]
+        files = {"predictions.jsonl": "".join(f"{line}\n" for line in lines)}
         if has_tags(rows):
-            found["starsem_predicted.txt"] = format_starsem(self.sentences_with(rows, predictions))
-            if self.seen[split].true_scopes:
-                found["starsem_gold.txt"] = format_starsem(group_sentences(rows))
-        return found
+            files["starsem_predicted.txt"] = format_starsem(self.sentences_with(rows, predictions))
+            if self.examples[split].true_scopes:
+                files["starsem_gold.txt"] = format_starsem(group_sentences(rows))
+        return files
 
     def lines_of(self, split: str, predictions: Any) -> Iterator[dict[str, Any]]:
         """Yield each row with its predicted scope and, if known, its `scope`."""
-        names = ["id", "tokens", "cue", *(["scope"] if self.seen[split].true_scopes else [])]
+        names = ["id", "tokens", "cue"]
+        if self.examples[split].true_scopes:
+            names.append("scope")
         for row, scope in zip(self.rows[split].select_columns(names), predictions, strict=True):
             yield {**row, "predicted_scope": scope}
 
@@ -188,40 +211,51 @@ class NegationDetection(NegationScope):
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the negations found in each sentence, and the scores."""
-        examples, sentences = self.seen[split], group_sentences(self.seen[split].rows)
-        with torch.inference_mode():  # the model evaluates already
-            findings = self.finder.find([question["tokens"] for question, *_ in sentences])
-        found = [[(one.cue, list(map(int, one.scope))) for one in own] for own in findings]
+        examples = self.examples[split]
+        sentences = group_sentences(examples.rows)
+        predicted = self._find([question["tokens"] for question, *_ in sentences])
         true = [[_negation(row) for row in rows] for _, *rows in sentences]
         if not any(true):
-            return Scored(found, {})
+            return Scored(predicted, {})
         # The corpus does not annotate cues of a kind that it never has, such as speculation in *SEM 2012.
-        annotated = {cue.kind for own in true for cue, _ in own}
-        scored = [[negation for negation in own if negation[0].kind in annotated] for own in found]
-        scores: dict[str, float] = {}
-        for task, items in {"end_to_end": _words, "cue": _cues}.items():
-            values = set_scores([items(own) for own in scored], [items(own) for own in true])
-            scores |= {f"{task}_{name}": value for name, value in values.items()}
+        annotated = {cue.kind for cue, _ in chain.from_iterable(true)}
+        scored = [[negation for negation in sentence if negation[0].kind in annotated] for sentence in predicted]
+        cue_scores = _prefixed_scores("cue", _cues, scored, true)
         if examples.true_scopes is None:
-            return Scored(found, {name: value for name, value in scores.items() if name.startswith("cue")})
-        rows = zip(examples.rows, examples.scopes(outputs, self.names), strict=True)
-        pair = [scope for row, scope in rows if any(row["cue"])], [scope for own in true for _, scope in own]
-        of_scopes = load_metric("negation_scope").compute(predictions=pair[0], references=pair[1])
-        return Scored(found, {**scores, **of_scopes, **self.official_scores(examples.rows, scored)}, pair=pair)
+            return Scored(predicted, cue_scores)
+        scopes = []
+        for row, scope in zip(examples.rows, examples.scopes(outputs, self.names), strict=True):
+            if any(row["cue"]):
+                scopes.append(scope)
+        true_scopes = [scope for _, scope in chain.from_iterable(true)]
+        scores = _prefixed_scores("end_to_end", _scope_words, scored, true) | cue_scores
+        scores |= load_metric("negation_scope").compute(predictions=scopes, references=true_scopes)
+        scores |= self.official_scores(examples.rows, scored)
+        return Scored(predicted, scores, pair=(scopes, true_scopes))
+
+    def _find(self, sentences: list[list[str]]) -> list[list[Negation]]:
+        with torch.inference_mode():  # the model evaluates already
+            findings = self.finder.find(sentences)
+        return [[(finding.cue, list(map(int, finding.scope))) for finding in sentence] for sentence in findings]
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:
-        return [
-            [question, *(with_negation(question, cue.words, scope, affix=cue.type == "affix") for cue, scope in found)]
-            for (question, *_), found in zip(group_sentences(rows), predictions, strict=True)
-        ]
+        sentences = []
+        for (question, *_), negations in zip(group_sentences(rows), predictions, strict=True):
+            sentence = [question]
+            for cue, scope in negations:
+                sentence.append(with_negation(question, cue.words, scope, affix=cue.type == "affix"))
+            sentences.append(sentence)
+        return sentences
 
     def lines_of(self, split: str, predictions: list[list[Negation]]) -> Iterator[dict[str, Any]]:
         """Yield each sentence with its predicted negations and the true ones, if known."""
-        for (question, *cues), found in zip(group_sentences(self.rows[split]), predictions, strict=True):
-            line = {name: question[name] for name in ("sentence_id", "tokens")}
-            for name, negations in (("negations", map(_negation, cues)), ("predicted_negations", found)):
-                line[name] = [{**asdict(cue), "scope": scope} for cue, scope in negations]
-            yield line
+        for (question, *rows), predicted in zip(group_sentences(self.rows[split]), predictions, strict=True):
+            yield {
+                "sentence_id": question["sentence_id"],
+                "tokens": question["tokens"],
+                "negations": [_as_record(_negation(row)) for row in rows],
+                "predicted_negations": list(map(_as_record, predicted)),
+            }
 
 
 def has_tags(rows: datasets.Dataset) -> bool:
@@ -239,13 +273,41 @@ def add_cue_marker(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
 
 
 def _negation(row: Mapping[str, Any]) -> Negation:
-    words = tuple(word for word, is_cue in enumerate(row["cue"]) if is_cue)
+    words = tuple(index for index, is_cue in enumerate(row["cue"]) if is_cue)
     return FoundCue(row["cue_kind"], row["cue_type"], words), list(row["scope"])
+
+
+def _as_record(negation: Negation) -> dict[str, Any]:
+    cue, scope = negation
+    return {**asdict(cue), "scope": scope}
+
+
+def _starsem_negations(sentences: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[dict[str, Any]]]:
+    """Return the characters of cue and scope of each negation, as the metric takes them."""
+    negations = []
+    for rows in sentences:
+        cued = [row for row in rows if any(row["cue_text"])]
+        negations.append([{"cue_text": row["cue_text"], "scope_text": row["scope_text"]} for row in cued])
+    return negations
+
+
+def _prefixed_scores(
+    prefix: str,
+    items_of: Callable[[list[Negation]], set[Any]],
+    predicted: Sequence[list[Negation]],
+    true: Sequence[list[Negation]],
+) -> dict[str, float]:
+    """Return scores of the items that are found in the predicted and true negations of each sentence."""
+    scores = set_scores(list(map(items_of, predicted)), list(map(items_of, true)))
+    return {f"{prefix}_{name}": score for name, score in scores.items()}
 
 
 def _cues(negations: list[Negation]) -> set[Any]:
     return {(cue.kind, cue.words) for cue, _ in negations}
 
 
-def _words(negations: list[Negation]) -> set[Any]:
-    return {(cue.kind, cue.words, word) for cue, scope in negations for word, inside in enumerate(scope) if inside}
+def _scope_words(negations: list[Negation]) -> set[Any]:
+    words = set[Any]()
+    for cue, scope in negations:
+        words.update((cue.kind, cue.words, word) for word, is_inside in enumerate(scope) if is_inside)
+    return words

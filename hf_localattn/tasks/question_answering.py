@@ -64,6 +64,8 @@ class QuestionAnswering(Task):
     scores_tokens = True
     streams = True
     writes_validation = True
+    has_classes = False  # labels are positions
+    own_metrics = ("squad", "squad_v2")
     group_column = "context"  # a passage must not be in both training and test data
     args: QuestionAnsweringDataArguments
 
@@ -90,6 +92,12 @@ class QuestionAnswering(Task):
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         function = train_features if split == "train" else evaluation_features
         return function, {"max_length": self.max_length, "doc_stride": self.args.doc_stride}
+
+    def metric_examples(self) -> tuple[Any, Any]:
+        prediction: dict[str, Any] = {"id": "0", "prediction_text": "text"}
+        if self.null_threshold is not None:
+            prediction["no_answer_probability"] = 0.0
+        return [prediction], [{"id": "0", "answers": {"text": ["text"], "answer_start": [0]}}]
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
         return features  # long passages are split into windows

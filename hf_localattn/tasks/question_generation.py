@@ -61,17 +61,14 @@ class QuestionGeneration(Task):
     DataArguments = QuestionGenerationDataArguments
     TrainingArguments = GenerationTrainingArguments
     trainer_class = GenerationTrainer
+    own_metrics = ("generation",)
     group_column = "context"  # a passage must not be in both training and test data
     args: QuestionGenerationDataArguments
     training_args: GenerationTrainingArguments
 
     def __init__(self, args: QuestionGenerationDataArguments, training_args: GenerationTrainingArguments):
         super().__init__(args, training_args)
-        generates = training_args.predict_with_generate
-        if training_args.do_predict and not generates:
-            raise ValueError("--do_predict writes generated questions: pass --predict_with_generate true.")
-        self.metrics = {"bleu": True, "rouge_l": True, meteor_name(): True} if generates else {}
-        self.metrics |= {"loss": False}
+        self.metrics = {"bleu": True, "rouge_l": True, meteor_name(): True, "loss": False}
         training_args.generation_num_beams = args.num_beams or training_args.generation_num_beams
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
@@ -94,6 +91,9 @@ class QuestionGeneration(Task):
             "pad_to_max_length": self.args.pad_to_max_length,
             "label_pad_token_id": self.label_padding,
         }
+
+    def metric_examples(self) -> tuple[Any, Any]:
+        return ["a text of a few words"], ["a text of a few words"]
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
         return features  # long passages are cut around the answer

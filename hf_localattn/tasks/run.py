@@ -21,10 +21,11 @@ from hf_localattn.files import atomic_write
 from hf_localattn.hub import Score
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
-from hf_localattn.tasks.task import LIMITS, PARTS, DataArguments, Splits, Task
+from hf_localattn.tasks.task import LIMITS, PARTS, DataArguments, Splits, Task, prefix_of
 from hf_localattn.tasks.token_classification import NEGATION, TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
+from hf_localattn.training.options import check_batches, check_task, check_training
 from hf_localattn.training.output_folder import (
     arguments_of,
     check_same_run,
@@ -37,6 +38,7 @@ from hf_localattn.training.output_folder import (
     save_run,
 )
 from hf_localattn.training.run_record import record_of, scores_of_split
+from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
 from hf_localattn.training.trainer import TaskTrainer, save_on_interrupt
 
 logger = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ ROWS_PER_PART = 1000
 """Number of rows of a stream that are checked and tokenized together."""
 
 BUFFER = 10_000
-"""Number of rows at the start of a stream that give the labels, and of features of which the next one is drawn."""
+"""Size of the shuffle buffer, and rows read to learn the labels."""
 
 
 def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
@@ -83,6 +85,10 @@ def prepare_run(
     if data_args.streaming:
         check_streaming(task_class, training_args)
     task = task_class(data_args, training_args)
+    check_task(task)
+    if training_args.do_train:
+        check_training(training_args)
+    task.further_metric = further_metric(task)
     if training_args.device.type == "cpu":
         training_args.dataloader_pin_memory = False  # without an accelerator, pinning only logs a warning
     if training_args.do_train:
@@ -99,6 +105,9 @@ def prepare_run(
         check_same_run(origin, digests)
         arguments |= digests
     fields = task.choose_labels(data, model_args, head_config(model_args, task.model_task))
+    check_task(task)
+    further_metric(task)  # labels may not suit it
+    task.further_scores = further_scores(task)
     choose_best_metric(training_args, task)
     data = task.prepare_rows(data)
     model, tokenizer = load_model_and_tokenizer(task.model_task, model_args, training_args, **fields)
@@ -110,6 +119,8 @@ def prepare_run(
             task.features[split] = make_features(task, split, rows, tokenizer)
     if stream is not None:
         stream.encode(tokenizer)
+    elif training_args.do_train:
+        check_batches(training_args, len(task.features["train"]))
     trainer = task.trainer_class(
         task,
         model=model,
@@ -128,52 +139,88 @@ def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None
     If `held_out` of the data arguments is set, test and validation rows are held out from the training data unless
     their own files are given, and test rows must have labels. The first split of a part on the Hub is named after the
     part. If training rows are streamed, the first ones are the split "train", and all are returned, too.
+
+    Args:
+        task: the task with its arguments.
+        **hub_arguments: arguments of `datasets.load_dataset`.
     """
-    args, data, stream = task.args, Splits(), None
+    args = task.args
+    if args.num_folds is not None and args.held_out is None:
+        raise ValueError("--num_folds makes several runs: run them with hf_localattn.studies.command.run_script.")
     hub: Mapping[str, Any] = {}
     if args.dataset_name is not None:
         hub_arguments |= {"streaming": args.streaming}
         with loading("data set", args.dataset_name):
             hub = datasets.load_dataset(args.dataset_name, args.dataset_config_name, **hub_arguments)
-
-    def sources(part: str) -> dict[str, Data]:
-        if file := args.files[part]:
-            return {part: file}
-        names = [name for ending in ("", "_matched", "_mismatched") if (name := part + ending) in hub]  # MNLI has both
-        if not names:
-            instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
-            options = {"validation": "--do_eval, --early_stopping_patience or --search_space"}
-            raise ValueError(f"{options.get(part, f'--do_{PARTS[part]}')} needs {part} data: {instead}.")
-        found = {name: Source(f"{args.dataset_name} ({name})", hub[name]) for name in names}
-        return {part: found.pop(names[0]), **found}
-
-    folded: Splits = {}
-    if args.held_out is not None:
-        held_out = [part for part in ("test", "validation") if args.files[part] is None]
-        columns = {"group_column": task.group_column, "class_column": task.class_column}
-        folded = split_rows(task.read(sources("train")["train"], True), args.held_out, held_out, **columns)
-    elif args.num_folds is not None:
-        raise ValueError("--num_folds makes several runs: run them with hf_localattn.studies.command.run_script.")
-    for part, name in PARTS.items():
-        if not getattr(task.training_args, f"do_{name}"):
+    folds = {} if args.held_out is None else read_folds(task, hub)
+    data = Splits()
+    stream = None
+    for part, prefix in PARTS.items():
+        if not getattr(task.training_args, f"do_{prefix}"):
             continue
-        limit = getattr(args, LIMITS[part])
-        limit = None if limit is None else limit + task.rows_beyond_limit
         if part == "train" and args.streaming:
-            stream = Stream(task, sources(part)[part], limit)
+            stream = Stream(task, sources_of(task, part, hub)[part], row_limit(task, part))
             data[part] = stream.head()
-            continue
-        found: dict[str, Any] = {part: folded[part]} if part in folded else dict(sources(part))
-        for split, rows in found.items():
-            if part not in folded:
-                if isinstance(rows, Source) and isinstance(rows.rows, datasets.IterableDataset):
-                    first = list(rows.rows if limit is None else rows.rows.take(limit))
-                    rows = Source(rows.name, datasets.Dataset.from_list(first, features=rows.rows.features))
-                rows = task.read(rows, part != "test" or args.held_out is not None)
-            if part == "train" and args.draw_train_samples:
-                rows = rows.shuffle(task.training_args.seed)
-            data[split] = rows if limit is None else rows.select(range(min(limit, len(rows))))
+        elif part in folds:
+            data[part] = limited(task, part, folds[part])
+        else:
+            for split, source in sources_of(task, part, hub).items():
+                data[split] = limited(task, part, read_split(task, part, source))
     return data, stream
+
+
+def sources_of(task: Task, part: str, hub: Mapping[str, Any]) -> dict[str, Data]:
+    """Return the file or the splits on the Hub of a part of the data, by the name of the split in the run.
+
+    Raises:
+        ValueError: there are no data for the part.
+    """
+    args = task.args
+    if file := args.files[part]:
+        return {part: file}
+    names = [part + ending for ending in ("", "_matched", "_mismatched")]  # MNLI has both
+    names = [name for name in names if name in hub]
+    if not names:
+        instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
+        option = f"--do_{PARTS[part]}"
+        if part == "validation":
+            option = "--do_eval, --early_stopping_patience or --search_space"
+        raise ValueError(f"{option} needs {part} data: {instead}.")
+    sources: dict[str, Data] = {name: Source(f"{args.dataset_name} ({name})", hub[name]) for name in names}
+    first = sources.pop(names[0])
+    return {part: first, **sources}
+
+
+def read_split(task: Task, part: str, source: Data) -> datasets.Dataset:
+    """Read the rows of a split. Those of a streamed split are read up to the limit."""
+    if isinstance(source, Source) and isinstance(source.rows, datasets.IterableDataset):
+        rows = source.rows
+        limit = row_limit(task, part)
+        first = list(rows if limit is None else rows.take(limit))
+        source = Source(source.name, datasets.Dataset.from_list(first, features=rows.features))
+    return task.read(source, part != "test" or task.args.held_out is not None)
+
+
+def read_folds(task: Task, hub: Mapping[str, Any]) -> Splits:
+    """Read the training data, and hold out the rows of the parts that have no file of their own."""
+    args = task.args
+    rows = task.read(sources_of(task, "train", hub)["train"], True)
+    held_out = [part for part in ("test", "validation") if args.files[part] is None]
+    return split_rows(rows, args.held_out, held_out, group_column=task.group_column, class_column=task.class_column)
+
+
+def row_limit(task: Task, part: str) -> int | None:
+    """Return the number of rows to load of a part; None for all."""
+    limit = getattr(task.args, LIMITS[part])
+    return None if limit is None else limit + task.rows_beyond_limit
+
+
+def limited(task: Task, part: str, rows: datasets.Dataset) -> datasets.Dataset:
+    """Return the first rows of a part up to its limit, or drawn ones."""
+    if part == "train" and task.args.draw_train_samples:
+        rows = rows.shuffle(task.training_args.seed)
+    limit = row_limit(task, part)
+    return rows if limit is None else rows.select(range(min(limit, len(rows))))
 
 
 class Stream(torch.utils.data.IterableDataset):
@@ -247,24 +294,11 @@ def check_streaming(task: type[Task], args: TrainingArguments) -> None:
         "needs --max_steps, since the number of training rows is unknown": args.max_steps < 1,
         "has no epochs: give --eval_strategy steps": args.eval_strategy == "epoch",
         "has no epochs: give --save_strategy steps": args.save_strategy == "epoch",
+        "has an order of its own: leave out --train_sampling_strategy": args.train_sampling_strategy != "random",
     }
-    if problem := next((one for one, is_there in problems.items() if is_there), None):
-        raise ValueError(f"--streaming {problem}.")
-
-
-def choose_best_metric(training_args: TrainingArguments, task: Task) -> None:
-    """Set `metric_for_best_model` and `greater_is_better`: with early stopping or a search to the main score."""
-    given, scores = training_args.metric_for_best_model, list(task.metrics)
-    if given is None and (training_args.early_stopping_patience, training_args.search_space) == (None, None):
-        return
-    metric = next((name for name in scores if name != "loss"), "loss") if given is None else given
-    metric = scores[0] if metric == "loss" else metric.removeprefix("eval_")  # "loss" is Trainer's default
-    if metric not in scores and task.args.metric is None:
-        raise ValueError(f"--metric_for_best_model must be one of {', '.join(scores)}; got {metric!r}.")
-    if metric != given:
-        logger.info("The best model is the one with the best %s.", metric)
-    training_args.metric_for_best_model = metric
-    training_args.greater_is_better = task.metrics.get(metric, training_args.greater_is_better is not False)
+    for problem, is_there in problems.items():
+        if is_there:
+            raise ValueError(f"--streaming {problem}.")
 
 
 def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokenizerBase) -> Any:
@@ -339,11 +373,11 @@ class Run:
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate with `do_eval`. The names of metrics begin with `eval_`."""
-        return self._evaluate_splits("validation", "eval")
+        return self._evaluate_splits("validation")
 
     def predict(self) -> dict[str, float]:
         """Write predictions for the test rows with `do_predict`. The names of metrics begin with `predict_`."""
-        return self._evaluate_splits("test", "predict")
+        return self._evaluate_splits("test")
 
     def share(self) -> None:
         """Write the training record and the model card, and upload the output folder if `push_to_hub` is set.
@@ -365,27 +399,38 @@ class Run:
         if is_writer and not args.keep_checkpoints:
             remove_optimizers(args.output_dir)
 
-    def _evaluate_splits(self, part: str, name: str) -> dict[str, float]:
-        """Evaluate the splits of a part; write their metrics, whose prefixes begin with `name`, and predictions."""
-        trainer, task, found = self.trainer, self.task, dict[str, Any]()
-        for split in [split for split in self.features if part in split]:
-            prefix, features = split.replace(part, name), self.features[split]
+    def _evaluate_splits(self, part: str) -> dict[str, float]:
+        """Evaluate the splits of a part, write their metrics and predictions, and return the metrics."""
+        trainer = self.trainer
+        all_metrics: dict[str, Any] = {}
+        for split, features in self.features.items():
+            if not split.startswith(part):
+                continue
+            prefix = prefix_of(split)
             if part == "test":
                 metrics = trainer.predict(features, metric_key_prefix=prefix).metrics
             else:
                 metrics = trainer.evaluate(features, metric_key_prefix=prefix)
-            scored, trainer.scored = trainer.scored, None  # frees memory
+            scored = trainer.scored
+            trainer.scored = None  # frees memory
             if scored is not None:
-                if trainer.args.should_save and (part == "test" or task.writes_validation):
-                    for file, text in task.files(split, prefix, scored.predictions).items():
-                        atomic_write(Path(trainer.args.output_dir, file), text)
+                self._write_predictions(split, scored.predictions)
                 metrics |= {f"{prefix}_{name}": note for name, note in scored.notes.items()}
             metrics |= {f"{prefix}_samples": len(self.data[split])}
             trainer.log_metrics(prefix, metrics)
             trainer.save_metrics(prefix, metrics)
             self.scores += scores_of_split(metrics, prefix)
-            found |= metrics
-        return found
+            all_metrics |= metrics
+        return all_metrics
+
+    def _write_predictions(self, split: str, predictions: Any) -> None:
+        """Write the files with the predictions for a split, if the task has such files."""
+        args = self.trainer.args
+        is_written = split.startswith("test") or self.task.writes_validation
+        if not (args.should_save and is_written):
+            return
+        for file, text in self.task.files(split, prefix_of(split), predictions).items():
+            atomic_write(Path(args.output_dir, file), text)
 
     def _num_rows(self, split: str) -> int:
         """Return the number of rows of a split, or of features that are trained on if the rows are streamed."""

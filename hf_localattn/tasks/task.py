@@ -12,8 +12,8 @@ import torch
 from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.folds import Fold
+from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.data.rows import Data, row_numbers
-from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.names import find_files
 from hf_localattn.registry import family_of
@@ -28,8 +28,14 @@ Splits = dict[str, datasets.Dataset]
 PARTS = {"train": "train", "validation": "eval", "test": "predict"}
 """Parts of the data, and their names in options and metrics."""
 
-LIMITS = {part: f"max_{name}_samples" for part, name in PARTS.items()}
+LIMITS = {part: f"max_{prefix}_samples" for part, prefix in PARTS.items()}
 """Name of the argument that limits the rows of each part."""
+
+
+def prefix_of(split: str) -> str:
+    """Return the prefix of the metrics of a split: "eval_mismatched" of "validation_mismatched"."""
+    part, separator, suffix = split.partition("_")
+    return PARTS[part] + separator + suffix
 
 
 @documented
@@ -52,9 +58,9 @@ class DataArguments:
             elsewhere.
         skip_empty: Leave out rows with an empty text (question, context, sentence, choice) instead of raising an
             error, and log their number. Predictions keep the index of each row in its file.
-        metric: Further metric to report: one of hf_localattn.metrics, or a module of evaluate by its name on the Hub
-            or its path, whose code is executed. If it selects the best model and lower is better, also give
-            --greater_is_better false.
+        metric: Further metric to report: one of hf_localattn.metrics that suits the task, or a module of evaluate by
+            its name on the Hub or its path, whose code is executed. If it selects the best model and lower is better,
+            also give --greater_is_better false.
         max_train_samples: Maximum number of training rows.
         draw_train_samples: Draw the --max_train_samples rows at random, by --seed, instead of using the first ones. A
             larger number with the same seed adds rows to those of a smaller one.
@@ -173,6 +179,16 @@ class Task:
     """Column of classes for stratified folds; None for no stratification."""
     rows_beyond_limit: ClassVar[int] = 0
     """Number of rows to load beyond `--max_train_samples` and its like, to see whether a group of rows ends there."""
+    has_lengths: ClassVar[bool] = True
+    """True if the length of an input is that of its `input_ids`."""
+    has_classes: bool = True
+    """False if labels are not one class each, so that they cannot be smoothed."""
+    own_metrics: tuple[str, ...] = ()
+    """Keys of `hf_localattn.metrics.METRICS` that can read the predictions of the task."""
+    further_metric: Any = None
+    """Metric of `--metric`."""
+    further_scores: tuple[str, ...] = ()
+    """Names of the scores of `--metric`, if known."""
 
     metrics: Mapping[str, bool]
     """Scores that can select the best model, each with True if greater is better. Known after `choose_labels`.
@@ -183,7 +199,8 @@ class Task:
     """Maximum number of tokens of an input, known after `adapt`."""
 
     def __init__(self, args: Any, training_args: Any):
-        self.args, self.training_args = args, training_args
+        self.args = args
+        self.training_args = training_args
         self.rows: Splits = {}
         """Rows of each split, without training rows that are left out."""
         self.features: Splits = {}
@@ -235,20 +252,28 @@ class Task:
         """Return the function that turns a batch of rows into features, and its keyword arguments."""
         raise NotImplementedError
 
+    def metric_examples(self) -> tuple[Any, Any] | None:
+        """Return predictions and equal references with all labels, in the form that `--metric` takes.
+
+        A metric is tried with them before training. None leaves the attempt out.
+        """
+        return None
+
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
         """Return the features for the model, without those that have no label."""
         return self.select(split, features, range(len(features)))
 
     def select(self, split: str, features: datasets.Dataset, kept: Sequence[int]) -> datasets.Dataset:
         """Return the features of some rows; warn of the others, and of inputs that are cut."""
-        lengths = ([ids] if not ids or isinstance(ids[0], int) else ids for ids in features["input_ids"])
-        if full := sum(any(len(one) >= self.max_length for one in own) for own in lengths):
+        full = sum(longest_of(ids) >= self.max_length for ids in features["input_ids"])
+        if full:
             message = "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut."
             logger.warning(message, full, len(features), split, self.max_length)
         if not kept:
             raise ValueError(f"No {split} row has its word within {self.max_length} tokens: check --max_seq_length.")
-        if left := len(features) - len(kept):
-            message = "%d of %d %s rows are left out: the model sees no word, or no cue, of them."
+        left = len(features) - len(kept)
+        if left:
+            message = "%d of %d %s rows are left out: truncation removed all their words, or their cue."
             logger.warning(message, left, len(features), split)
         return features.select(kept)
 
@@ -289,46 +314,62 @@ class Task:
         raise NotImplementedError
 
 
+def longest_of(ids: Sequence[Any]) -> int:
+    """Return the length of an input, or that of the longest of several choices."""
+    if not ids or isinstance(ids[0], int):
+        return len(ids)
+    return max(map(len, ids))
+
+
 def choose_labels(
-    own: Labels | None, model_args: ModelArguments, config: Any, *, trained: bool, fixed: bool = False
+    of_data: Labels | None, model_args: ModelArguments, config: Any, *, trained: bool, fixed: bool = False
 ) -> Labels:
     """Return the labels to predict, based on the data and the checkpoint.
 
     The checkpoint's labels are kept if they include the data's, and without training. If data and checkpoint have the
-    same labels in different spellings, the data's spelling is kept. `own` are those of the data, `config` is that of a
-    checkpoint with such a head, and `fixed` is True if the task defines the labels.
+    same labels in different spellings, the data's spelling is kept.
+
+    Args:
+        of_data: labels of the data, or None.
+        model_args: the model.
+        config: configuration of a checkpoint with such a head, or None.
+        trained: True if the model is trained.
+        fixed: True if the task defines the labels.
+
+    Raises:
+        ValueError: there are no labels, or data and checkpoint have other numbers of labels.
     """
-    known = None if config is None else checkpoint_labels(config)
-    if known is None:
-        if own is None:
+    of_model = None if config is None else checkpoint_labels(config)
+    if of_model is None:
+        if of_data is None:
             raise ValueError("No labels: neither the data nor the model has any; give data with labels.")
-        return own
-    if own is None:
-        return known
-    is_named = any(name != f"LABEL_{number}" for number, name in enumerate(known.names))
-    if own.problem_type == known.problem_type:
-        if set(own.names) <= set(known.names):
-            return known
-        spelled = {name.casefold(): name for name in own.names}
-        names = tuple(spelled.get(name.casefold(), name) for name in known.names)
-        if set(own.names) <= set(names) and len(set(names)) == len(names):
-            return Labels(own.problem_type, names)
-        if not (trained or fixed):
-            numbers = tuple(map(str, range(known.num_labels)))
-            if set(own.names) <= set(numbers):
-                return Labels(own.problem_type, numbers)  # data and predictions use indices instead of names
-            if is_named:
-                return known
-    elif not (trained or fixed) and (known.problem_type, own.problem_type) == (REGRESSION, SINGLE_LABEL):
-        return known  # all scores may happen to be whole numbers
-    if known.num_labels != own.num_labels and not model_args.ignore_mismatched_sizes:
+        return of_data
+    if of_data is None:
+        return of_model
+    is_named = any(name != f"LABEL_{index}" for index, name in enumerate(of_model.names))
+    may_be_others = not (trained or fixed)
+    if of_data.problem_type == of_model.problem_type:
+        if set(of_data.names) <= set(of_model.names):
+            return of_model
+        spelled = {name.casefold(): name for name in of_data.names}
+        names = tuple(spelled.get(name.casefold(), name) for name in of_model.names)
+        if set(of_data.names) <= set(names) and len(set(names)) == len(names):
+            return Labels(of_data.problem_type, names)
+        indices = tuple(map(str, range(of_model.num_labels)))
+        if may_be_others and set(of_data.names) <= set(indices):
+            return Labels(of_data.problem_type, indices)  # data and predictions use indices instead of names
+        if may_be_others and is_named:
+            return of_model
+    elif may_be_others and of_model.problem_type == REGRESSION and of_data.problem_type == SINGLE_LABEL:
+        return of_model  # all scores may happen to be whole numbers
+    if of_model.num_labels != of_data.num_labels and not model_args.ignore_mismatched_sizes:
         raise ValueError(
-            f"{model_args.source} predicts {known}, but the data have {own}. Pass --ignore_mismatched_sizes to"
+            f"{model_args.source} predicts {of_model}, but the data have {of_data}. Pass --ignore_mismatched_sizes to"
             " initialize a new head, or choose another model."
         )
     if is_named:
-        logger.warning("%s predicts %s; taking them for the data's %s.", model_args.source, known, own)
-    return own
+        logger.warning("%s predicts %s; taking them for the data's %s.", model_args.source, of_model, of_data)
+    return of_data
 
 
 def checkpoint_labels(config: PreTrainedConfig) -> Labels:
@@ -341,7 +382,7 @@ def checkpoint_labels(config: PreTrainedConfig) -> Labels:
 def label_fields(names: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a configuration that name the labels; without names those of a single score."""
     names = names or ["LABEL_0"]
-    label_ids = {name: number for number, name in enumerate(names)}
+    label_ids = {name: index for index, name in enumerate(names)}
     return {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": label_ids}
 
 
@@ -349,17 +390,19 @@ def input_length(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, data_args: DataArguments, name: str = "max_seq_length"
 ) -> int:
     """Return the argument `name`, limited (with a warning) to the longest input of model and tokenizer."""
-    wanted, limit = getattr(data_args, name), longest_input(model, tokenizer)
+    wanted = getattr(data_args, name)
+    limit = longest_input(model, tokenizer)
     if limit is None or wanted <= limit:
         return wanted
     family = family_of(model.config)
     of_local_layers = family is not None and limit == getattr(model.config, "max_tokens", None)
-    own = f" ({family.length_limit})" if family is not None and of_local_layers else ""
-    logger.warning("%s %d is more than the model takes%s: using %d.", name, wanted, own, limit)
+    reason = f" ({family.length_limit})" if family is not None and of_local_layers else ""
+    logger.warning("%s %d is more than the model takes%s: using %d.", name, wanted, reason, limit)
     return limit
 
 
 def table_of(rows: datasets.Dataset, predictions: Iterable[Any]) -> str:
     """Return a table of the index of each row, counted from 0, and its prediction."""
-    lines = (f"{index}\t{one}\n" for index, one in zip(row_numbers(rows), predictions, strict=True))
+    numbered = zip(row_numbers(rows), predictions, strict=True)
+    lines = [f"{index}\t{prediction}\n" for index, prediction in numbered]
     return "".join(["index\tprediction\n", *lines])

@@ -11,21 +11,19 @@ import datasets
 import numpy as np
 
 from hf_localattn.data.folds import warn_of_lone_classes
-from hf_localattn.data.rows import Data
-from hf_localattn.data.texts import (
-    GLUE_TASKS,
+from hf_localattn.data.labels import (
     MULTI_LABEL,
     REGRESSION,
     SINGLE_LABEL,
     Labels,
-    TextColumns,
     format_predictions,
     labels_of,
-    load_texts,
     number_labels,
     predictions_from_logits,
-    tokenize_texts,
 )
+from hf_localattn.data.rows import Data, labeled_rows, open_source
+from hf_localattn.data.texts import GLUE_TASKS, TextColumns, complete_columns, load_texts, tokenize_texts
+from hf_localattn.data.words import TokenColumns, load_label_names
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments, documented
@@ -55,6 +53,8 @@ class TextClassificationDataArguments(DataArguments):
             stsb, wnli.
         text_column_names: Column of the texts, or two columns separated by a comma; by default common names are tried.
         label_column_name: Column of the labels; default: label.
+        label_names_file: .json file with a list of all class names, or an object with such a list per column; labels
+            may be its indices, or lists with a 0 or 1 for each class.
         metric_name: Metric that selects the best model, reported with the usual ones: accuracy, f1, macro_f1,
             micro_f1, subset_accuracy, matthews_correlation, pearson, spearmanr, mse, rmse.
         do_regression: true: labels are scores; false: labels are classes; default: scores if they have a decimal
@@ -65,6 +65,7 @@ class TextClassificationDataArguments(DataArguments):
     task_name: str | None = None
     text_column_names: str | None = None
     label_column_name: str | None = None
+    label_names_file: str | None = None
     metric_name: str | None = None
     do_regression: bool | None = None
     skip_unlabeled: bool = field(default=False, metadata={"aliases": ["--skip_unlabelled"]})
@@ -77,13 +78,16 @@ class TextClassificationDataArguments(DataArguments):
                     f"--task_name must be one of {', '.join(GLUE_TASKS)}; got {self.task_name!r}."
                     " For other data leave it out, and give --dataset_name or files."
                 )
-            if self.do_regression is not None:
-                raise ValueError("--do_regression cannot be used with --task_name, which sets the labels.")
+            for name in ("do_regression", "label_names_file"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"--{name} cannot be used with --task_name, which sets the labels.")
             if self.dataset_name is None and not any(self.files.values()):
                 self.dataset_name, self.dataset_config_name = GLUE, self.task_name
         super().__post_init__()
         if len(self.layout.texts) > 2:
             raise ValueError(f"--text_column_names takes one column, or two; got {self.text_column_names!r}.")
+        if self.do_regression and self.label_names_file is not None:
+            raise ValueError("--label_names_file names classes, but --do_regression true reads scores: omit one.")
         if self.streaming and self.skip_unlabeled:
             raise ValueError("--streaming cannot be used with --skip_unlabeled: leave out such rows in the file.")
 
@@ -99,7 +103,10 @@ class TextClassificationDataArguments(DataArguments):
 
 
 class TextClassification(Task):
-    """Prediction of a class, a set of classes or a score for texts or pairs of texts."""
+    """Prediction of a class, a set of classes or a score for texts or pairs of texts.
+
+    All splits are read as the first one with labels: lists of 0 and 1 are vectors in all of them, or in none.
+    """
 
     name = model_task = "text-classification"
     DataArguments = TextClassificationDataArguments
@@ -108,22 +115,34 @@ class TextClassification(Task):
     args: TextClassificationDataArguments
     labels: Labels
 
+    def __init__(self, args: TextClassificationDataArguments, training_args: Any):
+        super().__init__(args, training_args)
+        self.columns = args.layout
+        if args.label_names_file is not None:
+            names = load_label_names(args.label_names_file, TokenColumns(label=self.columns.label))
+            self.columns = replace(self.columns, names=tuple(names))
+
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        return load_texts(data, self.args.layout, require_labels=labeled, skip_empty=self.args.skip_empty)
+        source = open_source(data, "texts and labels")
+        columns = complete_columns(self.columns, source, require_labels=labeled)
+        self.columns = replace(self.columns, vector_length=columns.vector_length)
+        return load_texts(source, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         args = self.args
-        own = next((labels for rows in data.values() if (labels := labels_of(rows)) is not None), None)
-        trained, fixed = self.training_args.do_train, args.layout.names is not None
-        self.labels = choose_labels(own, model_args, config, trained=trained, fixed=fixed)
-        if self.labels.problem_type == SINGLE_LABEL and self.labels.num_labels < 2:
-            raise ValueError(f"All rows have the label {self.labels.names[0]!r}: give data with at least two classes.")
+        label_sets = [labels_of(rows) for rows in data.values()]
+        of_data = next((labels for labels in label_sets if labels is not None), None)
+        trained, fixed = self.training_args.do_train, self.columns.names is not None
+        self.labels = choose_labels(of_data, model_args, config, trained=trained, fixed=fixed)
+        self._check_labels()
         pairs = {"text_pair" in rows.column_names for rows in data.values()}
         if len(pairs) > 1:
             raise ValueError("Some splits have pairs of texts, others single texts: give --text_column_names.")
         warn_of_lone_classes(data, "label", args.held_out)
-        of_classes = self.labels.problem_type == SINGLE_LABEL
-        usual = METRICS[self.labels.problem_type] + (("f1",) if of_classes and self.labels.num_labels == 2 else ())
+        of_classes = self.has_classes = self.labels.problem_type == SINGLE_LABEL
+        usual = METRICS[self.labels.problem_type]
+        if of_classes and self.labels.num_labels == 2:
+            usual = (*usual, "f1")
         possible = (*usual, "matthews_correlation") if of_classes else usual
         named = [] if args.metric_name is None else [args.metric_name]
         if not {*named} <= {*possible}:
@@ -138,21 +157,54 @@ class TextClassification(Task):
         logger.info("Predicting %s of %s.", self.labels, "pairs of texts" if any(pairs) else "texts")
         return {**label_fields(self.labels.names), "problem_type": self.labels.problem_type}
 
+    def _check_labels(self) -> None:
+        labels, length = self.labels, self.columns.vector_length
+        if labels.problem_type == SINGLE_LABEL and labels.num_labels < 2:
+            raise ValueError(f"All rows have the label {labels.names[0]!r}: give data with at least two classes.")
+        if labels.num_labels == 0:
+            raise ValueError("All rows have an empty list of classes: give data with at least one class.")
+        if labels.problem_type == MULTI_LABEL and length and length != labels.num_labels:
+            raise ValueError(
+                f"The labels are lists of {length} numbers 0 or 1, but the model predicts {labels}; give lists of"
+                f" {labels.num_labels}."
+            )
+
     def prepare_rows(self, data: Splits) -> Splits:
-        return {split: number_labels(rows, self.labels) for split, rows in data.items()}
+        prepared = Splits()
+        for split, rows in data.items():
+            may_be_missing = split.startswith("test")
+            prepared[split] = number_labels(rows, self.labels, may_be_missing=may_be_missing)
+        return prepared
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         return tokenize_texts, {"max_length": self.max_length}
 
+    def metric_examples(self) -> tuple[Any, Any]:
+        if self.labels.problem_type == REGRESSION:
+            values: Any = np.array([0.0, 1.0, 2.0], dtype=np.float32)
+        elif self.labels.problem_type == MULTI_LABEL:
+            values = np.eye(self.labels.num_labels, dtype=int)
+        else:
+            values = np.arange(self.labels.num_labels)
+        return values, values
+
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
-        """Return the logits, the reported scores, and GLUE's combined score for tasks with several metrics."""
-        if labels is None:  # test rows of GLUE
-            return Scored(outputs, {})
-        found = predictions_from_logits(outputs, self.labels.problem_type)
-        scores = {name: SCORES[name](found, labels) for name in self.score_names}
+        """Return the logits, the reported scores, and GLUE's combined score for tasks with several metrics.
+
+        If some test rows have no label, the scores are those of the others, and `labeled_samples` counts these.
+        """
+        predictions = predictions_from_logits(outputs, self.labels.problem_type)
+        scores: dict[str, float] = {}
+        if labels is None:
+            labeled, known_labels = labeled_rows(self.rows[split], split)
+            if not labeled:  # test rows of GLUE
+                return Scored(outputs, {})
+            predictions, labels = predictions[labeled], np.asarray(known_labels)
+            scores["labeled_samples"] = len(labeled)
+        scores |= {name: SCORES[name](predictions, labels) for name in self.score_names}
         if self.combined:
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
-        return Scored(outputs, scores, pair=(found, labels))
+        return Scored(outputs, scores, pair=(predictions, labels))
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.
@@ -160,6 +212,6 @@ class TextClassification(Task):
         A class is written as its name, a set of classes as a JSON list, a score with three decimals.
         """
         task = "" if self.args.task_name is None else f"_{self.args.task_name}"
-        other = {"test": "", "test_mismatched": "-mm"}[split]
+        ending = {"test": "", "test_mismatched": "-mm"}[split]
         table = table_of(self.rows[split], format_predictions(predictions, self.labels))
-        return {f"predict_results{task}{other}.txt": table}
+        return {f"predict_results{task}{ending}.txt": table}

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.data.column_files import UNSPECIFIED
+from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import OPTIONS
 from hf_localattn.data.rows import Data, Source, row_numbers, sorted_labels
-from hf_localattn.data.texts import SINGLE_LABEL, Labels
 from hf_localattn.data.words import (
     IGNORED,
-    UNSPECIFIED,
     TokenColumns,
     check_labels,
     class_names,
@@ -29,7 +29,7 @@ from hf_localattn.data.words import (
     word_features,
 )
 from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
-from hf_localattn.metrics.word_scores import select_metrics
+from hf_localattn.metrics.word_scores import detection_scores, diagnosis_scores, entity_scores, select_metrics
 from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments, documented
 
@@ -37,6 +37,13 @@ logger = logging.getLogger(__name__)
 
 NEGATION = "negation"
 """Value of `task_name` for `hf_localattn.tasks.negation`."""
+
+OWN_METRICS: dict[Any, tuple[str, ...]] = {
+    entity_scores: ("entities",),
+    detection_scores: ("error_detection",),
+    diagnosis_scores: ("error_diagnosis", "entities"),
+}
+"""Metrics that can read labels with such scores."""
 
 OF_NEGATION = (*OPTIONS, "detect_cues")
 """Options that only `--task negation` has."""
@@ -109,16 +116,23 @@ class TokenClassification(Task):
     collator_class = DataCollatorForTokenClassification
     scores_tokens = True
     streams = True
+    own_metrics: tuple[str, ...] = ("entities", "error_detection", "error_diagnosis")  # before the labels are known
     args: TokenClassificationDataArguments
     names: list[str]
 
     def __init__(self, args: TokenClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
-        own: dict[str, Any] = {"text": args.text_column_name, "label": args.label_column_name, "task": args.task_name}
-        self.columns = TokenColumns(**own, conll=args.label_column_index, conllu=args.conllu_column)
+        self.columns = TokenColumns(
+            text=args.text_column_name,
+            label=args.label_column_name,
+            task=args.task_name,
+            conll=args.label_column_index,
+            conllu=args.conllu_column,
+        )
         if args.label_names_file is not None:
             self.columns = replace(self.columns, names=load_label_names(args.label_names_file, self.columns))
-        self.found: set[str] = set()
+        self.data_labels: set[str] = set()
+        """Labels of the first split that is read."""
         self.seen: dict[str, Any] = {}
         """Indices of the words that the model sees, per split and sentence."""
 
@@ -126,16 +140,17 @@ class TokenClassification(Task):
         if isinstance(data, Source) and isinstance(data.rows, datasets.Dataset) and self.columns.names is None:
             self.columns = replace(self.columns, names=class_names(data.rows, self.columns))
         sentences = load_sentences(data, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
-        if not self.found:  # in the first split, with all rows, even if max_train_samples uses only some
+        if not self.data_labels:  # in the first split, with all rows, even if max_train_samples uses only some
             name = data.name if isinstance(data, Source) else str(data)
-            self.found.update(chain.from_iterable(sentences["labels"]), format_labels(name))
+            self.data_labels.update(chain.from_iterable(sentences["labels"]), format_labels(name))
         return sentences
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
-        names = self.columns.names or sorted_labels(self.found)
-        own = Labels(SINGLE_LABEL, tuple(names)) if names else None
-        self.names = list(choose_labels(own, model_args, config, trained=self.training_args.do_train).names)
+        names = self.columns.names or sorted_labels(self.data_labels)
+        labels = Labels(SINGLE_LABEL, tuple(names)) if names else None
+        self.names = list(choose_labels(labels, model_args, config, trained=self.training_args.do_train).names)
         self.score_words, self.reported = select_metrics(self.names)
+        self.own_metrics = OWN_METRICS.get(self.score_words, ())
         self.metrics = {name: name not in LOWER_IS_BETTER for name in ("loss", *self.reported)}
         logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
         return label_fields(self.names)
@@ -150,13 +165,20 @@ class TokenClassification(Task):
         super().adapt(model, tokenizer)
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
-        label_ids = {name: number for number, name in enumerate(self.names)}
-        every = self.args.label_all_tokens and split == "train"
-        return word_features, {"max_length": self.max_length, "label_ids": label_ids, "label_all_tokens": every}
+        options = {
+            "max_length": self.max_length,
+            "label_ids": {name: index for index, name in enumerate(self.names)},
+            "label_all_tokens": self.args.label_all_tokens and split == "train",
+        }
+        return word_features, options
+
+    def metric_examples(self) -> tuple[Any, Any]:
+        return [self.names], [self.names]
 
     def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        seen = self.seen[split] = features["visible_word_ids"][:]
-        kept = [number for number, words in enumerate(seen) if words]  # the others would have no loss
+        seen = features["visible_word_ids"][:]
+        self.seen[split] = seen
+        kept = [index for index, words in enumerate(seen) if words]  # the others would have no loss
         features = self.select(split, features, kept).remove_columns("visible_word_ids")
         # Without labels there is no loss: the column only marks the first tokens of words.
         return features if any(rows["labels"]) else features.rename_column("labels", "marks")
@@ -169,13 +191,13 @@ class TokenClassification(Task):
         features = self.features[split]
         is_labeled = "labels" in features.column_names
         marks = [np.asarray(row) for row in features["labels" if is_labeled else "marks"]]
-        predictions = [
-            [self.names[number] for number in row[: len(own)][own != IGNORED]]
-            for row, own in zip(outputs, marks, strict=True)
-        ]
+        predictions = []
+        for best, row_marks in zip(outputs, marks, strict=True):
+            is_first = row_marks != IGNORED
+            predictions.append([self.names[label] for label in best[: len(row_marks)][is_first]])
         if not is_labeled:
             return Scored(predictions, {})
-        references = [[self.names[number] for number in own[own != IGNORED]] for own in marks]
+        references = [[self.names[label] for label in row_marks[row_marks != IGNORED]] for row_marks in marks]
         scores = self.score_words(predictions, references)
         if not self.args.return_entity_level_metrics:
             scores = {name: scores[name] for name in self.reported}
@@ -188,9 +210,10 @@ class TokenClassification(Task):
         get a blank line.
         """
         unseen = "O" if "O" in self.names else UNSPECIFIED
-        rows, predicted = self.rows[split], iter(predictions)
+        rows = self.rows[split]
+        predicted = iter(predictions)
         lines = {}
-        for number, tokens, seen in zip(row_numbers(rows), rows["tokens"], self.seen[split], strict=True):
-            labels = dict(zip(seen, next(predicted) if seen else (), strict=True))
-            lines[number] = " ".join(labels.get(word, unseen) for word in range(len(tokens)))
-        return {"predictions.txt": "".join(f"{lines.get(number, '')}\n" for number in range(max(lines) + 1))}
+        for index, tokens, seen in zip(row_numbers(rows), rows["tokens"], self.seen[split], strict=True):
+            labels = dict(zip(seen, next(predicted), strict=True)) if seen else {}
+            lines[index] = " ".join(labels.get(word, unseen) for word in range(len(tokens)))
+        return {"predictions.txt": "".join(f"{lines.get(index, '')}\n" for index in range(max(lines) + 1))}

@@ -19,19 +19,38 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from transformers import HfArgumentParser
 from transformers import Seq2SeqTrainingArguments as StockGenerationArguments
 from transformers import TrainingArguments as StockTrainingArguments
+from transformers.trainer_pt_utils import AcceleratorConfig
 
 from hf_localattn.assignments import parse_config_fields
 from hf_localattn.names import PLAIN, find_family
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
+from hf_localattn.training.options import check_values, named_option
 
 ANY_TYPE = ConfigDict(arbitrary_types_allowed=True)
 
 USUAL = (
-    *("output_dir", "do_train", "do_eval", "do_predict", "num_train_epochs", "max_steps", "learning_rate"),
-    *("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps", "warmup_steps"),
-    *("seed", "eval_strategy", "save_strategy", "metric_for_best_model", "load_best_model_at_end"),
-    *("resume_from_checkpoint", "bf16", "use_cpu", "push_to_hub", "hub_model_id"),
+    "output_dir",
+    "do_train",
+    "do_eval",
+    "do_predict",
+    "num_train_epochs",
+    "max_steps",
+    "learning_rate",
+    "per_device_train_batch_size",
+    "per_device_eval_batch_size",
+    "gradient_accumulation_steps",
+    "warmup_steps",
+    "seed",
+    "eval_strategy",
+    "save_strategy",
+    "metric_for_best_model",
+    "load_best_model_at_end",
+    "resume_from_checkpoint",
+    "bf16",
+    "use_cpu",
+    "push_to_hub",
+    "hub_model_id",
 )
 """Options of transformers' Trainer that `--help` shows."""
 
@@ -44,12 +63,13 @@ def documented(arguments: Arguments) -> Arguments:
     Args:
         arguments: dataclass. Inherited fields that the docstring does not name keep their help.
     """
-    section = inspect.cleandoc(arguments.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
-    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
-    helps = {name: " ".join(text.split()).replace("%", "%%") for name, text in found}
-    for one in fields(arguments):
-        if one.name in helps:
-            one.metadata = MappingProxyType({**one.metadata, "help": helps[one.name]})
+    docstring = inspect.cleandoc(arguments.__doc__ or "")
+    section = docstring.partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    helps = {name: " ".join(text.split()).replace("%", "%%") for name, text in entries}
+    for option in fields(arguments):
+        if option.name in helps:
+            option.metadata = MappingProxyType({**option.metadata, "help": helps[option.name]})
     return arguments
 
 
@@ -124,8 +144,8 @@ class TrainingArguments(StockTrainingArguments):
     """transformers' `TrainingArguments` with two learning rates, Lookahead, hyperparameter search and early stopping.
 
     With `early_stopping_patience`, the best model is loaded at the end. The model is then evaluated and saved after
-    every epoch by default. With early stopping or a search, `metric_for_best_model` is None until the task sets it to
-    its main score, or the trainer to "loss".
+    every epoch by default. `metric_for_best_model` and `greater_is_better` are None unless they are given: the task
+    sets them to one of its scores, or the trainer to "loss".
 
     Args:
         local_learning_rate: Learning rate of all parameters outside the backbone (local layers and head); by default
@@ -150,10 +170,10 @@ class TrainingArguments(StockTrainingArguments):
             `eval_steps` if the best model is loaded at the end.
         save_total_limit: Number of checkpoints to keep.
         keep_checkpoints: Keep the optimizer states of a finished run, which training it further needs.
-        eval_strategy: When to evaluate during training: no, steps or epoch. By default no, or epoch with early
-            stopping.
-        save_strategy: When to save checkpoints: no, steps, epoch or best. By default steps, or as `eval_strategy` with
-            early stopping.
+        eval_strategy: When to evaluate during training: no, steps or epoch. By default no, or epoch if the best model
+            is loaded at the end.
+        save_strategy: When to save checkpoints: no, steps, epoch or best. By default steps, or as `eval_strategy` if
+            the best model is loaded at the end.
 
     Raises:
         ValueError: a strategy contradicts early stopping, a value is invalid, or an option needs another one.
@@ -176,31 +196,31 @@ class TrainingArguments(StockTrainingArguments):
     save_steps: float | None = None
 
     def __post_init__(self) -> None:
-        undecided = self.early_stopping_patience is not None and self.metric_for_best_model is None
-        for name in ("lookahead_steps", "search_trials", "workers", "early_stopping_patience"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"--{name} must be at least 1; got {value}.")
-        if self.local_learning_rate is not None and self.local_learning_rate < 0:
-            raise ValueError(f"--local_learning_rate must not be negative; got {self.local_learning_rate}.")
         if self.lookahead_alpha is not None and self.lookahead_steps is None:
             raise ValueError("--lookahead_alpha needs --lookahead_steps, such as --lookahead_steps 5.")
-        if self.lookahead_alpha is not None and not 0 < self.lookahead_alpha <= 1:
-            raise ValueError(f"--lookahead_alpha must be above 0 and at most 1; got {self.lookahead_alpha}.")
-        if self.lookahead_steps is not None and self.lookahead_alpha is None:
-            self.lookahead_alpha = 0.5  # as in the paper
         if self.search_trials is not None and self.search_space is None:
             raise ValueError("--search_trials needs --search_space, a file of the values to try.")
         if self.early_stopping_patience is not None:
-            self._prepare_early_stopping()
+            self.load_best_model_at_end = True
+            self.restore_callback_states_from_checkpoint = True  # keep counting evaluations when resumed
+        if self.load_best_model_at_end:
+            self._match_strategies()
         self.eval_strategy = self.eval_strategy or "no"
         self.save_strategy = self.save_strategy or "steps"
-        if self.save_steps is None:  # every evaluated model may be the best one
-            with_evaluation = self.load_best_model_at_end and self.eval_strategy == "steps"
-            self.save_steps = self.eval_steps or self.logging_steps if with_evaluation else 0.1
+        check_values(self)
+        if self.lookahead_steps is not None and self.lookahead_alpha is None:
+            self.lookahead_alpha = 0.5  # as in the paper
+        if self.save_steps is None:
+            self.save_steps = self._usual_save_steps()
+        metric = self.metric_for_best_model
+        greater = self.greater_is_better
+        if isinstance(self.accelerator_config, dict):
+            with named_option("--accelerator_config"):
+                AcceleratorConfig(**self.accelerator_config)
         super().__post_init__()
-        if undecided:  # transformers has set it to the loss
-            self.metric_for_best_model: str | None = None
-            self.greater_is_better: bool | None = None
+        # transformers has replaced None by the loss, which could also have been given.
+        self.metric_for_best_model: str | None = metric
+        self.greater_is_better: bool | None = greater
 
     def __getstate__(self) -> dict[str, Any]:
         # Trainer pickles its arguments into every checkpoint and uploads that file: it must not contain a token.
@@ -211,18 +231,23 @@ class TrainingArguments(StockTrainingArguments):
         copied.__dict__.update(self.__dict__)
         return copied
 
-    def _prepare_early_stopping(self) -> None:
+    def _match_strategies(self) -> None:
+        """Evaluate and save at the same steps, as loading the best model needs it."""
         for name in ("eval_strategy", "save_strategy"):
             if getattr(self, name) == "no":
                 raise ValueError(
-                    f"--early_stopping_patience needs evaluations and checkpoints during training: --{name} no"
-                    f" contradicts it. Leave out --{name}, or choose epoch or steps."
+                    f"--{name} no leaves no best model, which --load_best_model_at_end and --early_stopping_patience"
+                    " need: choose epoch or steps."
                 )
         if self.eval_strategy is None:
             self.eval_strategy = self.save_strategy if self.save_strategy in ("steps", "epoch") else "epoch"
         self.save_strategy = self.save_strategy or self.eval_strategy
-        self.load_best_model_at_end = True
-        self.restore_callback_states_from_checkpoint = True  # keep counting evaluations when resumed
+
+    def _usual_save_steps(self) -> float:
+        """Return `save_steps` for runs that do not set it."""
+        if self.load_best_model_at_end and self.eval_strategy == "steps":
+            return self.eval_steps or self.logging_steps  # every evaluated model may be the best one
+        return 0.1
 
 
 @documented

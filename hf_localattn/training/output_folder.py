@@ -36,16 +36,52 @@ RUN = "run.json"
 """File of the output folder with the arguments and digests of the data."""
 
 MAY_DIFFER = (
-    *("output_dir", "resume_from_checkpoint", "do_eval", "do_predict", "per_device_eval_batch_size", "run_name"),
-    *("save_steps", "save_total_limit", "keep_checkpoints"),
-    *("use_cpu", "workers", "ray_address", "local_rank", "report_to", "project"),
-    *("disable_tqdm", "debug", "skip_memory_metrics", "eval_accumulation_steps", "preprocessing_num_workers"),
-    *("overwrite_cache", "cache_dir", "token", "gradient_checkpointing", "torch_empty_cache_steps"),
-    *("train_file", "validation_file", "test_file"),  # digests tell if the rows are others
+    "output_dir",
+    "resume_from_checkpoint",
+    "do_eval",
+    "do_predict",
+    "per_device_eval_batch_size",
+    "eval_accumulation_steps",
+    "eval_do_concat_batches",
+    "eval_use_gather_object",
+    "batch_eval_metrics",
+    "include_for_metrics",
+    "remove_unused_columns",
+    "run_name",
+    "project",
+    "report_to",
+    "save_steps",
+    "save_total_limit",
+    "keep_checkpoints",
+    "use_cpu",
+    "workers",
+    "ray_address",
+    "local_rank",
+    "disable_tqdm",
+    "debug",
+    "skip_memory_metrics",
+    "preprocessing_num_workers",
+    "dataloader_num_workers",
+    "dataloader_pin_memory",
+    "dataloader_persistent_workers",
+    "dataloader_prefetch_factor",
+    "dataloader_multiprocessing_context",
+    "overwrite_cache",
+    "cache_dir",
+    "token",
+    "activation_checkpointing",
+    "activation_checkpointing_kwargs",
+    "gradient_checkpointing",
+    "gradient_checkpointing_kwargs",
+    "torch_empty_cache_steps",
+    # digests tell if the rows are others
+    "train_file",
+    "validation_file",
+    "test_file",
 )
 """Arguments that do not change the result, or negligibly."""
 
-MAY_DIFFER_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_", "dataloader_")
+MAY_DIFFER_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
 
 LENGTHS = ("num_train_epochs", "max_steps")
 """Arguments that may differ with `--resume_from_checkpoint`, which trains a finished run further."""
@@ -67,7 +103,8 @@ def prepare_output_folder(
     Returns:
         The checkpoint folder; None to start from the beginning.
     """
-    folder, wanted = Path(output_dir), resume_from_checkpoint
+    folder = Path(output_dir)
+    wanted = resume_from_checkpoint
     if tidy:
         remove_leftovers(folder)
     if isinstance(wanted, str) and wanted.lower() in ("true", "false", ""):
@@ -174,24 +211,25 @@ def remove_optimizers(output_dir: str | os.PathLike[str]) -> None:
 
 def arguments_of(*arguments: Any) -> dict[str, Any]:
     """Return the fields of dataclasses of arguments that change the result of a run, as JSON values."""
-    found: dict[str, Any] = {}
-    for one in arguments:
-        values = one.to_dict() if hasattr(one, "to_dict") else vars(one)
-        for field in dataclasses.fields(one):
+    fixed: dict[str, Any] = {}
+    for dataclass in arguments:
+        values = dataclass.to_dict() if hasattr(dataclass, "to_dict") else vars(dataclass)
+        for field in dataclasses.fields(dataclass):
             may_differ = field.name in MAY_DIFFER or field.name.startswith(MAY_DIFFER_PREFIXES)
             if field.name in values and not may_differ:
-                found[field.name] = values[field.name]
-    return json.loads(json.dumps(found, default=str))
+                fixed[field.name] = values[field.name]
+    return json.loads(json.dumps(fixed, default=str))
 
 
 def digest_of(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the number of rows and a digest of them."""
-    digest, number = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    count = 0
     for row in rows:
-        known = {name: value for name, value in row.items() if name != PLACE}  # the file may have moved
-        digest.update(json.dumps(known, sort_keys=True, default=str).encode())
-        number += 1
-    return f"{number} rows, sha256 {digest.hexdigest()[:16]}"
+        content = {name: value for name, value in row.items() if name != PLACE}  # the file may have moved
+        digest.update(json.dumps(content, sort_keys=True, default=str).encode())
+        count += 1
+    return f"{count} rows, sha256 {digest.hexdigest()[:16]}"
 
 
 def check_same_run(folder: str | Path, arguments: Mapping[str, Any], *, is_longer: bool = False) -> None:
@@ -203,13 +241,13 @@ def check_same_run(folder: str | Path, arguments: Mapping[str, Any], *, is_longe
         is_longer: the number of steps and epochs may differ.
     """
     path = Path(folder, RUN)
-    known = read_json(path) if path.is_file() else {}
-    for name in arguments:
-        is_fixed = name in known and not (is_longer and name in LENGTHS)
-        if is_fixed and known[name] != arguments[name]:
+    recorded = read_json(path) if path.is_file() else {}
+    for name, value in arguments.items():
+        is_fixed = name in recorded and not (is_longer and name in LENGTHS)
+        if is_fixed and recorded[name] != value:
             raise ValueError(
-                f"--output_dir {folder} holds another run: its {name} is {known[name]!r}, but now it is"
-                f" {arguments[name]!r}. Repeat the command of that run, or choose another --output_dir."
+                f"--output_dir {folder} holds another run: its {name} is {recorded[name]!r}, but now it is"
+                f" {value!r}. Repeat the command of that run, or choose another --output_dir."
             )
 
 

@@ -13,10 +13,27 @@ from hf_localattn.names import resolve_backbone, split_paths
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 HYPERPARAMETERS = (
-    *("learning_rate", "local_learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"),
-    *("num_train_epochs", "max_steps", "optim", "adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay"),
-    *("lr_scheduler_type", "warmup_steps", "max_grad_norm", "label_smoothing_factor", "lookahead_steps"),
-    *("lookahead_alpha", "early_stopping_patience", "train_sampling_strategy", "fp16", "bf16"),
+    "learning_rate",
+    "local_learning_rate",
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "num_train_epochs",
+    "max_steps",
+    "optim",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "weight_decay",
+    "lr_scheduler_type",
+    "warmup_steps",
+    "max_grad_norm",
+    "label_smoothing_factor",
+    "lookahead_steps",
+    "lookahead_alpha",
+    "early_stopping_patience",
+    "train_sampling_strategy",
+    "fp16",
+    "bf16",
     "generation_num_beams",
 )
 """Training arguments that affect the result."""
@@ -68,8 +85,15 @@ def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:
 
 def scores_of_split(metrics: Mapping[str, Any], prefix: str) -> list[Score]:
     """Return the scores among the metrics of one split. `prefix` is the prefix of names, such as "eval_mismatched"."""
-    split = prefix.replace("eval", "validation").replace("predict", "test")
+    split = split_of(prefix)
     return [Score(split, name.removeprefix(f"{prefix}_"), value) for name, value in scores_of(metrics).items()]
+
+
+def split_of(prefix: str) -> str:
+    """Return the split of a prefix of metrics: "validation_mismatched" of "eval_mismatched"."""
+    name, separator, suffix = prefix.partition("_")
+    part = {"eval": "validation", "predict": "test"}.get(name, name)
+    return part + separator + suffix
 
 
 def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:

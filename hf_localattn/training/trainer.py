@@ -1,5 +1,6 @@
 """Trainers with two learning rates, Lookahead, whole files, and the scores of a task."""
 
+import copy
 import inspect
 import json
 import logging
@@ -10,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.utils.data
 from huggingface_hub import CommitInfo
@@ -28,14 +28,16 @@ from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
-from hf_localattn.metrics import load_metric
 from hf_localattn.parsing import read_json
 from hf_localattn.training.optimizers import (
     pretrained_parameters,
     split_parameter_groups,
     with_lookahead,
 )
+from hf_localattn.training.options import is_loss_only, selects_best
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
+from hf_localattn.training.run_record import split_of
+from hf_localattn.training.scores import numbers_of
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +55,16 @@ class LocalAttentionTrainer(Trainer):
         **kwargs: further arguments of `Trainer`.
     """
 
+    args: Any
     optimizer: torch.optim.Optimizer | None
     push_in_progress: PushInProgress | None
 
     def __init__(self, model: Any = None, args: Any = None, *more: Any, **kwargs: Any) -> None:
-        # The scripts set the metric to the main score of the task.
-        if getattr(args, "early_stopping_patience", None) is not None and args.metric_for_best_model is None:
-            args.metric_for_best_model, args.greater_is_better = "loss", False
+        # The scripts set the metric to a score of the task.
+        if args is not None and selects_best(args) and args.metric_for_best_model is None:
+            args.metric_for_best_model = "loss"
+        if args is not None and args.metric_for_best_model is not None and args.greater_is_better is None:
+            args.greater_is_better = not args.metric_for_best_model.endswith("loss")  # as in transformers
         if getattr(args, "ddp_find_unused_parameters", False) is None and hasattr(model, "new_modules"):
             args.ddp_find_unused_parameters = False  # every trainable parameter of our models gets a gradient
         super().__init__(model, args, *more, **kwargs)
@@ -221,6 +226,18 @@ class LocalAttentionTrainer(Trainer):
             if job.done() and (error := job.exception()) is not None:
                 logger.warning("A checkpoint was not uploaded during training: %s", error)
 
+    def _get_dataloader(self, *data: Any, is_training: bool = False, **settings: Any) -> torch.utils.data.DataLoader:
+        # Every row is scored, and predictions are matched to rows by order.
+        args = self.args
+        if not is_training:
+            self.args = copy.copy(args)
+            self.args.dataloader_drop_last = False
+            self.args.dataloader_in_order = True
+        try:
+            return super()._get_dataloader(*data, is_training=is_training, **settings)
+        finally:
+            self.args = args
+
     def _get_eval_sampler(self, eval_dataset: Any) -> torch.utils.data.Sampler | None:
         # Predictions are matched to rows by order. Trainer would change the order if training groups rows by length.
         return torch.utils.data.SequentialSampler(eval_dataset) if self.args.world_size <= 1 else None
@@ -322,8 +339,12 @@ class TaskTrainer(LocalAttentionTrainer):
     def __init__(self, task: Any, **kwargs: Any) -> None:
         self.task = task
         self.scored: Any = None
-        self.metric = None if task.args.metric is None else load_metric(task.args.metric)
         super().__init__(**kwargs)
+        self.args.remove_unused_columns = True  # other columns of features are for the scores
+        # The task scores all rows at once. Trainer's `compute_metrics`, which these three are for, is not used.
+        self.args.eval_do_concat_batches = True
+        self.args.batch_eval_metrics = False
+        self.args.include_for_metrics = []
 
     def evaluation_loop(
         self,
@@ -337,19 +358,18 @@ class TaskTrainer(LocalAttentionTrainer):
 
         The result of `Task.score` is kept in `scored`.
         """
-        loss_only = self.args.prediction_loss_only or not getattr(self.args, "predict_with_generate", True)
+        loss_only = is_loss_only(self.args)
         output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)
         self.scored = None
         if loss_only:
             return output
-        split = metric_key_prefix.replace("eval", "validation").replace("predict", "test")
+        split = split_of(metric_key_prefix)
         self.scored = self.task.score(split, output.predictions, output.label_ids)
         scores = self.scored.scores
-        if self.metric is not None and self.scored.pair is not None:
+        if self.task.further_metric is not None and self.scored.pair is not None:
             predictions, references = self.scored.pair
-            found = self.metric.compute(predictions=predictions, references=references)
-            numbers = {name: value for name, value in found.items() if isinstance(value, (int, float, np.number))}
-            scores = scores | {name: float(value) for name, value in numbers.items()}
+            result = self.task.further_metric.compute(predictions=predictions, references=references)
+            scores = scores | numbers_of(result)
         scores = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
         return output._replace(predictions=self.scored.predictions, metrics={**output.metrics, **scores})
 
@@ -375,3 +395,11 @@ class TaskTrainer(LocalAttentionTrainer):
 
 class GenerationTrainer(TaskTrainer, Seq2SeqTrainer):
     """`TaskTrainer` that generates texts, as transformers' `Seq2SeqTrainer` does."""
+
+    def evaluation_loop(self, *arguments: Any, **settings: Any) -> EvalLoopOutput:
+        """Run the model on each row once.
+
+        `Seq2SeqTrainer` would also keep the rows that fill the last batches of several processes.
+        """
+        self.gather_function = self.accelerator.gather_for_metrics
+        return super().evaluation_loop(*arguments, **settings)

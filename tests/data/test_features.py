@@ -5,16 +5,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from datasets import Dataset
-from transformers import AutoTokenizer, RobertaTokenizer
 
 from hf_localattn import OaXLNetTokenizer
 from hf_localattn.data import Source, choices, generation, scopes, texts, words
+from hf_localattn.data.labels import (
+    MULTI_LABEL,
+    REGRESSION,
+    SINGLE_LABEL,
+    Labels,
+    format_predictions,
+    labels_of,
+    number_labels,
+)
+from hf_localattn.data.rows import KNOWN_LABEL, labeled_rows
 from hf_localattn.models.negation_finder import NO_WORD
 from tests.data.notation import columns
-from tests.qa_helpers import byte_pieces, question, word_pieces
+from tests.qa_helpers import question, word_pieces
 
-CLASSES, SETS = (texts.Labels(kind, ("c", "b", "a")) for kind in (texts.SINGLE_LABEL, texts.MULTI_LABEL))
-SCORES, MIXED = texts.Labels(texts.REGRESSION), ("-2", "9", "10", "x")
+CLASSES, SETS = (Labels(kind, ("c", "b", "a")) for kind in (SINGLE_LABEL, MULTI_LABEL))
+SCORES, MIXED = Labels(REGRESSION), ("-2", "9", "10", "x")
 TOKENIZER = word_pieces()
 
 
@@ -30,9 +39,9 @@ def load(*labels, **options):
 @pytest.mark.parametrize(
     ("labels", "expected", "warns"),
     [
-        (["10", "9", "x", "-2", None], texts.Labels(texts.SINGLE_LABEL, MIXED), False),
-        ([[3], [0, 10]], texts.Labels(texts.MULTI_LABEL, ("0", "3", "10")), False),
-        (['["y"]', None], texts.Labels(texts.MULTI_LABEL, ("y",)), False),
+        (["10", "9", "x", "-2", None], Labels(SINGLE_LABEL, MIXED), False),
+        ([[3], [0, 10]], Labels(MULTI_LABEL, ("0", "3", "10")), False),
+        (['["y"]', None], Labels(MULTI_LABEL, ("y",)), False),
         (["1.0", "", "0.0", None], SCORES, True),
         ([".5e3"], SCORES, False),
         ([f"{number}.0" for number in range(20)], SCORES, True),
@@ -41,7 +50,7 @@ def load(*labels, **options):
     ],
 )
 def test_labels_tell_what_is_predicted(labels, expected, warns, caplog):
-    assert texts.labels_of(load(*labels, require_labels=False)) == expected
+    assert labels_of(load(*labels, require_labels=False)) == expected
     assert ("--do_regression false" in caplog.text) is warns
 
 
@@ -49,7 +58,8 @@ def test_labels_tell_what_is_predicted(labels, expected, warns, caplog):
     ("rows", "labels", "expected"),
     [
         (["a", "b"], CLASSES, [2, 1]),
-        ([["a", "b", "a"], []], SETS, [[0, 1, 1], [0, 0, 0]]),
+        ([["a", "b"], []], SETS, [[0, 1, 1], [0, 0, 0]]),
+        ([[], []], SETS, [[0, 0, 0], [0, 0, 0]]),
         ([0.5, 1], SCORES, [0.5, 1]),
         ([3, 5], SCORES, [3, 5]),  # beside training scores with a fraction
         (["a", "d"], CLASSES, r"line 2: .*'d'.*\(c, b, a\)"),
@@ -61,10 +71,14 @@ def test_labels_tell_what_is_predicted(labels, expected, warns, caplog):
 def test_targets_have_the_order_of_the_labels(rows, labels, expected):
     if isinstance(expected, str):
         with pytest.raises(ValueError, match=rf"data\.jsonl, {expected}"):
-            texts.number_labels(load(*rows), labels)
+            number_labels(load(*rows), labels)
         return
-    assert texts.number_labels(load(*rows), labels)["label"][:] == expected
-    assert texts.number_labels(load(*rows, None, require_labels=False), labels).column_names == ["text"]
+    assert number_labels(load(*rows), labels)["label"][:] == expected
+    partly = number_labels(load(*rows, None, require_labels=False), labels)
+    assert partly[KNOWN_LABEL][:] == [*expected, None]
+    assert labeled_rows(partly, "test") == ([0, 1][: len(rows)], expected)
+    unlabeled = number_labels(load(None, None, require_labels=False), labels)
+    assert unlabeled.column_names == ["text"]
 
 
 def test_texts_and_their_predictions():
@@ -74,10 +88,10 @@ def test_texts_and_their_predictions():
     assert features["label"] == [1, 0]
     assert "label" not in texts.tokenize_texts({"text": ["the cat"]}, TOKENIZER, max_length=7)
     logits = np.array([[0.5, -1.0], [-1.0, 2.0], [0.0, 1e-9]])
-    one, several = (texts.Labels(kind, ("b", "é")) for kind in (texts.SINGLE_LABEL, texts.MULTI_LABEL))
-    assert texts.format_predictions(logits, one) == ["b", "é", "é"]
-    assert texts.format_predictions((logits, "states"), several) == ['["b"]', '["é"]', '["é"]']
-    assert texts.format_predictions(np.array([[1.23456], [-2.0]]), SCORES) == ["1.235", "-2.000"]
+    one, several = (Labels(kind, ("b", "é")) for kind in (SINGLE_LABEL, MULTI_LABEL))
+    assert format_predictions(logits, one) == ["b", "é", "é"]
+    assert format_predictions((logits, "states"), several) == ['["b"]', '["é"]', '["é"]']
+    assert format_predictions(np.array([[1.23456], [-2.0]]), SCORES) == ["1.235", "-2.000"]
 
 
 def test_choices_of_a_row_stay_together():
@@ -113,13 +127,7 @@ def test_the_first_token_of_a_word_has_its_label(sentence, labels, options, expe
     assert encoded["visible_word_ids"] == [seen]
 
 
-def test_a_byte_level_tokenizer_sees_where_words_begin(tmp_path):
-    tokenizer = RobertaTokenizer(vocab=byte_pieces().get_vocab(), merges=[], unk_token="<pad>")
-    words.prepare_tokenizer(tokenizer)
-    tokenizer.save_pretrained(tmp_path)
-    for own in (tokenizer, AutoTokenizer.from_pretrained(tmp_path)):
-        encoded = words.word_features({"tokens": [["a", "bc"]], "labels": [["O", "B-x"]]}, own, 40, LABELS)
-        assert encoded.tokens(0) == ["<s>", "Ġ", "a", "Ġ", "b", "c", "</s>"]
+def test_a_slow_tokenizer_is_refused():
     with pytest.raises(ValueError, match="SimpleNamespace is not a fast tokenizer"):
         words.prepare_tokenizer(SimpleNamespace(is_fast=False))
 

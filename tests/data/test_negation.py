@@ -92,8 +92,9 @@ GOOD = [
     ("txt", BOTH, "tale/1/1 negation:multi [NOT] [un]KIND [no]", CORPUS),
     ("txt", CRLF, f"tale/0/0 None:none well .; tale/2/1 {IS_NO}; tale/2~2/1 {IS_NO}", EVERY | BOTH_KINDS),
     ("jsonl", FOUR, f"1 {NEVER}; 2 {DID}; 3 negation:affix I [never] DID; 1~2 {DID}"),
+    ("jsonl", [row(cue=[False, True, False], scope=[0.0, 0.0, 1.0])], "1 negation:single i [never] DID"),
     ("jsonl", UNABLE, "1 speculation:multi [neither] I [un]ABLE", BOTH_KINDS),
-    ("jsonl", [row(), columns("I did")], f"1 {OR} I [never] DID; 2 None:none i did", EVERY | {"cues": "speculation"}),
+    ("jsonl", [row(), columns("i did")], f"1 {OR} I [never] DID; 2 None:none i did", EVERY | {"cues": "speculation"}),
 ]
 
 
@@ -142,6 +143,9 @@ REFUSED = [
     ("jsonl", [row(tokens=["I", " ", "x"])], "line 1", "blank"),
     ("jsonl", [row(cue=[0, 1])], "line 1", "'cue'.* 3 words; found a list of 2"),
     ("jsonl", [row(cue=[0, 2, 0])], "line 1", "'cue'.* found 2"),
+    *(("jsonl", [row(scope=[0, 0, mark])], "line 1", f"'scope'.* found {mark!r}") for mark in ("1", 2, -1, 0.5, None)),
+    ("jsonl", [row(scope=[0, 1])], "line 1", "'scope'.* 3 words; found a list of 2"),
+    ("jsonl", [row(), row(cue=[0, 0, 0])], "line 2", "'scope', but no word is a cue", EVERY),
     ("jsonl", [row(), row(cue=[0, 0, 0], id=7)], r"line 2 \(id 7\)", "no word"),
     ("jsonl", [row(cue_kind="doubt")], "line 1", "'cue_kind'"),
     ("jsonl", [row(pos=["X", "Y", 1])], "line 1", "'pos'"),

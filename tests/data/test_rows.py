@@ -9,8 +9,9 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 from hf_localattn import data
 from hf_localattn.data import Source
 from hf_localattn.data.choices import ChoiceColumns
+from hf_localattn.data.labels import SINGLE_LABEL
 from hf_localattn.data.rows import INDEX, row_numbers
-from hf_localattn.data.texts import GLUE_TASKS, SINGLE_LABEL, TextColumns
+from hf_localattn.data.texts import GLUE_TASKS, TextColumns
 from hf_localattn.data.words import TokenColumns, check_labels, load_label_names
 from tests.data.notation import columns, shown, write
 
@@ -74,6 +75,7 @@ OPTIONAL, SKIPPING, RATED = {"require_labels": False}, {"skip_empty": True}, Tex
 NAMED_CLASS = TextColumns(names=("a",), problem_type=SINGLE_LABEL)
 
 CONLL = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n-DOCSTART- -X- O\n\n\x85 NN  B-NP\tO\n"
+COMMENTS = "# sent_id = 1\n#doc\n\n# text = EU rejects\nEU  B\nrejects O\n\n# O\n#sad B\n \n# newdoc\tid 7\nend O\n"
 FCE, FCE_SHOWN = "I\tc\nam\tc\nan\ti\n\nNew York\tc\n", "I/c am/c an/i; New York/c"
 CONLLU = f"# text = do\n{conllu('1-2', 'dont')}{conllu(1, 'do', 'AUX', 'VB')}{conllu('2.1', 'ever', 'ADV')}"
 CONLLU += f"{conllu(3, 'go', 'VERB')}\n# sent_id = 2\n{conllu(1, '#', 'SYM', 'NFP')}"
@@ -86,7 +88,7 @@ GOOD = {
         (texts("b", "a"), "a = b; b = a"),
         (texts(-1, 1), "a = -1; b = 1"),
         (("a.csv", 'text,label\n"a, b",1\nc,0\n'), "a, b = 1; c = 0"),
-        (("a.tsv", 'text\tlabel\n"a\t1\n\nb"\t0\n'), '"a = 1; b" = 0'),
+        (("a.tsv", 'text\tlabel\n"a\t1\n\nb\t0\n'), '"a = 1; b = 0'),
         (("a.json", json.dumps(texts(True, False))), "a = true; b = false"),
         (("a.json", texts(" two\twords ", "x")), "a = two words; b = x"),
         (texts("1", "2.5"), "a = 1.0; b = 2.5"),
@@ -94,7 +96,7 @@ GOOD = {
         (texts(["b", "a"], []), "a = ['a', 'b']; b = []"),
         (("a.csv", SETS_IN_CELLS), "a = ['x', 'y']; b = []; c = None", OPTIONAL),
         (SENTIMENTS, "a = positive; b = negative; c = positive", {"columns": GLUE_TASKS["sst2"]}),
-        (texts("x", None, -1), "a = x; b = None; c = None", OPTIONAL),
+        (texts("x", None, -1), "a = x; b = None; c = -1", OPTIONAL),
         ([{"label": "x", "sentence2": "b", "sentence1": "a"}], "a + b = x"),
         ([{"text": "a", "title": "b", "label": "x"}], "a = x"),
         ([{"text": "a", "t": "b", "c": "x"}], "b = x", {"columns": TextColumns(("t",), "c")}),
@@ -122,7 +124,7 @@ GOOD = {
         ([ENDINGS], "a: 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | [10]"),
         ([CHOICE, {**CHOICE, "label": 0}], f"{OTHER}; {ONE}"),
         ([{**CHOICE, "label": " b "}], OTHER),
-        ([{**CHOICE, "label": "where? mat"}], ONE),
+        ([{**CHOICE, "label": "mat"}], ONE),
         ([{**CHOICE, "a": "B"}], "where?: mat | [dog]", {"columns": ChoiceColumns(context="none", label="a")}),
         ([{**CHOICE, "stem": "who?"}], "who?: mat | [dog]", {"columns": ChoiceColumns("stem", "none")}),
         ([NAMED], "a: m | [d]"),
@@ -140,7 +142,19 @@ GOOD = {
         (("a.txt", CONLL), "EU/NNP rejects/VBZ; \x85/NN", {"columns": TokenColumns(conll=1)}),
         (("a.tsv", FCE), FCE_SHOWN),
         (("a.txt", "the\ncat\n\nsat"), "the cat; sat", OPTIONAL),
+        (("a.tsv", "\ufeffI \tc \r\n am\t c\r\n\u00a0\tc\u00a0\r\n"), "I/c am/c \u00a0/c"),
+        (("a.tsv", FCE.replace("\n\n", "\n \t\n# id 7\n#doc\n#\tc\n")), "I/c am/c an/i; #/c New York/c"),
+        (("a.conll", COMMENTS), "EU/B rejects/O; #/O #sad/B; end/O"),
+        (("a.conll", COMMENTS.replace("\n", "\r\n")), "EU/B rejects/O; #/O #sad/B; end/O"),
+        (("a.txt", "# id 7\n#\n#sad\nthe"), "# #sad the", OPTIONAL),
+        (("a.conll", "-DOCSTART- -X- O\na N O\n-DOCSTART- -X- O\nb N O\n-DOCSTART-\n"), "a/O; b/O"),
+        ([{**WORDS, "ner_tags": ["O ", "\tB-x"]}], "the/O cat/B-x"),
+        ([{**WORDS, "ner_tags": [0, 1]}], "the/O cat/B", {"columns": TokenColumns(names=["O", "B"])}),
+        ([{**WORDS, "ner_tags": [-1, -1]}, {**WORDS, "ner_tags": [1, -1]}], "the/-1 cat/-1; the/1 cat/-1", OPTIONAL),
+        ([{**WORDS, "ner_tags": [-1, -1]}], "the cat", {"columns": TWO, **OPTIONAL}),
+        (typed(List(ClassLabel(names=["z ", "a"])), [[0], [1]], "labels"), "the/z; cat/a"),
         (("a.conllu", CONLLU), "do/AUX go/VERB; #/SYM"),
+        (("a.conllu", conllu(1, "do ", " AUX")), "do/AUX"),
         (("a.conllu", CONLLU), "do/VB go/_; #/NFP", {"columns": TokenColumns(conllu="xpos")}),
         (("a.xml", CGED + CORRECT), f"{READ}; 你/O 好/O"),
         (("a.xml", f"\ufeff<?xml version='1.0'\n encoding='UTF-8'?>\n<ROOT>{CGED}</ROOT>\n"), READ),
@@ -239,7 +253,7 @@ REFUSED = {
         ([{**NAMED, "label": "Z"}], "line 1", "1, 0"),
         ([{**CHOICE, "label": -1}], "line 1", "no label"),
         ([{**CHOICE, "question": None}], "line 1", "--question_column_name"),
-        ([{"sent1": "a", "label": 0}], "line 1", "'choices' nor SWAG's.*sent1, label"),
+        ([{"sent1": "a", "label": 0}], "line 1", "'choices'.*sent1, label.*SWAG's"),
     ],
     "sentences": [
         ([WORDS, {**WORDS, "ner_tags": ["O"]}], r"line 2 \(id 0\)", "2 words.* 1 labels"),
@@ -253,12 +267,22 @@ REFUSED = {
         (("a.html", "<a/>"), "", r"\.jsonl, \.conllu, \.xml"),
         (("a.conll", "a O\n\nb x O\n"), "line 3", "3 columns, but 2"),
         (("a.conll", "a\tO\nb O\n"), "line 2", "1 columns, but 2"),
-        (("a.conll", "a\tO\n\tO\n"), "line 2", "empty"),
+        (("a.conll", "a\tO\n\tO\n"), "line 2", "word is empty"),
+        (("a.conll", "a\tO\t\nb\tO\t\n"), "line 1", "label is empty"),
+        (("a.conll", "a\tO\nb\t\u00a0\n"), "line 2", "label is empty"),
+        (("a.conll", "a\tO\nb\tO\t\n"), "line 2", "3 columns, but 2 in line 1"),
+        (("a.conll", "# id 7\nEU NNP B\n"), "line 1", "comment, or a word .*'7'"),
+        (("a.conll", "EU B\n#sent 2\nEU B\n"), "line 2", "comment, or a word .*'2'"),
+        (("a.conll", "EU B\n# id 7\nEU B\n"), "line 2", "3 columns, but 2 .*comments"),
+        (("a.conll", "# id = 7\n#doc\n"), "", "no sentences"),
         *((("a.conll", "a x O\n"), "line 1", f"column {n}", {"columns": TokenColumns(conll=n)}) for n in (3, -3, 0)),
         (("a.conll", "-DOCSTART- O\n"), "", "no sentences"),
         (("a.conllu", "1 do VERB\n"), "line 1", "10 columns"),
         (("a.conllu", conllu(1, "go") + conllu("x", "go")), "line 2", "number"),
         (("a.conllu", conllu(1, "go")), "", "no labels"),
+        (("a.conllu", conllu(1, "go", "VERB") + "# sent_id = 2\n" + conllu(1, "go", "VERB")), "line 2", "comment"),
+        (("a.conllu", conllu(2, "go", "VERB") + conllu(1, "go", "VERB")), "line 2", "word 1 after word 2"),
+        (("a.conllu", conllu(1, "go", " ")), "line 1", "empty"),
         (("a.xml", CGED + "\n<DOC>\n<TEXT>你 & 我</TEXT></DOC>"), "line 6", "malformed"),
         (("a.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]>\n" + CORRECT), "line 1", "DOCTYPE"),
         (("a.xml", "<ESSAY title='t'><TEXT/></ESSAY>"), "", "no DOC"),
@@ -299,7 +323,13 @@ def test_names_of_labels(tmp_path):
     for content in (["O", "B-x"], {"ner_tags": ["O", "B-x"], "pos_tags": ["N"]}):
         path = write(tmp_path, ("names.json", json.dumps(content)))
         assert load_label_names(path, TokenColumns()) == ["O", "B-x"]
-    for content, word in ((["O", "O"], "twice"), ([], "list"), (["O", 1], "list"), ({"a": ["O"]}, "ner_tags")):
+    for content, word in (
+        (["O", "O "], "twice"),
+        (["O", " "], "label 1 is empty"),
+        ([], "list"),
+        (["O", 1], "list"),
+        ({"a": ["O"]}, "ner_tags"),
+    ):
         write(tmp_path, ("names.json", json.dumps(content)))
         with pytest.raises(ValueError, match=rf"names\.json: .*{word}"):
             load_label_names(path, TokenColumns())

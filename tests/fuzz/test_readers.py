@@ -7,7 +7,8 @@ import pytest
 
 from hf_localattn.data import load_choices, load_negation, load_sentences, load_squad, load_texts
 from hf_localattn.data.choices import ChoiceColumns
-from hf_localattn.data.texts import GLUE_TASKS, MULTI_LABEL, REGRESSION, SINGLE_LABEL, TextColumns
+from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from hf_localattn.data.texts import GLUE_TASKS, TextColumns
 from hf_localattn.data.words import TokenColumns
 from hf_localattn.resources import FOLDER
 from tests.fuzz.strategies import changed, check, often, outcome, sizes

@@ -1,5 +1,6 @@
 """No hostile checkpoint gets further than an error that says what is wrong; and what of a harmless one stays."""
 
+import importlib
 import os
 import re
 import shutil
@@ -69,6 +70,23 @@ def test_names_of_labels_and_what_asks_for_nothing_are_data(tmp_path):
     config = CoolConfig.from_pretrained(tmp_path)
     assert config.label2id == labels
     assert not named.keys() & config.to_dict()["backbone_config"].keys()
+
+
+@pytest.mark.parametrize(("header", "quote"), [("from __future__ import annotations\n", ""), ("", "'")])
+def test_text_in_the_type_of_a_field_is_not_evaluated(header, quote, tmp_path, monkeypatch):
+    """In a checkpoint's copy of the code, which has no help of the package."""
+    CoolConfig().save_pretrained(tmp_path / f"copy{len(header)}")
+    path = tmp_path / f"copy{len(header)}" / "configuration_cool.py"
+    harm = f'{quote}open("harm", "w"){quote}'
+    code = path.read_text().replace("    use_conv: bool = True\n", f"    use_conv: {harm} = True\n")
+    assert harm in code
+    path.write_text(header + code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    copied = importlib.import_module(f"copy{len(header)}.configuration_cool")
+    with pytest.raises(TypeError, match="is the text"):
+        copied.CoolConfig()
+    assert not (tmp_path / "harm").exists()
 
 
 def test_a_pickle_is_not_read_whatever_the_program_says_and_the_command_in_the_error_converts_it(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -39,16 +40,18 @@ def write(path, content):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_saved_is_equal(family, made, tmp_path, capsys):
-    found = verify_checkpoint(made[family])
-    assert found.is_equal
-    code = {path.name: path.read_text().count("\n") for path in made[family].glob("*.py")}
-    assert {file.name: file.lines for file in found.files} == code
-    assert found.compared_with == __version__
+    verification = verify_checkpoint(made[family])
+    assert verification.is_equal
+    code = {path.name: path.stat().st_size for path in made[family].glob("*.py")}
+    assert {file.name: file.size for file in verification.files} == code
+    assert verification.compared_with == __version__
+    assert (verification.settings, verification.unread) == ((), ())
     AutoModel.from_pretrained(made[family]).save_pretrained(tmp_path / "again")
     assert main(["verify", "--list", str(tmp_path / "again")]) == 0
     told = capsys.readouterr().out
-    assert all(f"{path.name}: {code[path.name]} lines" in told for path in (tmp_path / "again").glob("*.py"))
+    assert all(f"{path.name}: {code[path.name] / 1000:.1f} kB" in told for path in (tmp_path / "again").glob("*.py"))
     assert f"Equal to hf_localattn {__version__}: " in told
+    assert "not judged" in told
 
 
 def test_all_files_that_are_not_equal_are_told(folder, capsys):
@@ -64,7 +67,7 @@ def test_all_files_that_are_not_equal_are_told(folder, capsys):
     os.mkfifo(folder / "pipe.json")
     assert main(["verify", str(folder)]) == 1
     out = capsys.readouterr().out
-    assert out.splitlines()[:-1] == [
+    assert out.splitlines()[:8] == [
         "differs  checkpoint-7/masking.py",
         "missing  checkpoint-7/oa_attention.py",
         "extra    custom_generate/generate.py",
@@ -74,7 +77,63 @@ def test_all_files_that_are_not_equal_are_told(folder, capsys):
         "extra    pipe.json: no regular file",
         "extra    sam_attention.py",
     ]
-    assert out.splitlines()[-1].startswith("Not equal: 8 files or entries")
+    assert out.splitlines()[8].startswith("Not equal: 8 files or entries")
+
+
+def test_settings_that_change_what_a_model_reads_are_listed(folder, capsys):
+    write(folder / "tokenizer_config.json", {"random_query": True, "query_segment": "auto", "cue_marker": "drop\x1b"})
+    verification = verify_checkpoint(folder)
+    assert verification.is_equal
+    changed = [re.search(r"`(\w+)` of tokenizer_config.json is (\S+), .* (\S+)", one) for one in verification.settings]
+    assert {match[1]: (match[2], match[3]) for match in changed} == {
+        "cue_marker": ("'drop\\x1b'", "'keep'"),
+        "random_query": ("True", "False"),
+    }
+    assert main(["verify", str(folder)]) == 0
+    assert all(setting in capsys.readouterr().out for setting in verification.settings[:1])
+
+
+OTHER_FILES = {
+    "pytorch_model.bin": "extra",
+    "sub/pytorch_model-00001-of-00002.bin": "extra",
+    ".metadata": "extra",
+    "__pycache__/masking.cpython-311.pyc": "extra",
+    "checkpoint-1/optimizer.pt": None,
+    "sub/x.pth": None,
+    "run.sh": None,
+    "README.md": None,
+    "\x1b.txt": None,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FILES, ids=repr)
+def test_other_files_are_refused_or_said_not_to_be_read(name, folder):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_bytes(b"\x80")
+    verification, shown = verify_checkpoint(folder), name.replace("\x1b", "\\x1b")
+    assert {file.name: file.verdict for file in verification.others}.get(shown) == OTHER_FILES[name]
+    assert (shown in verification.unread) == (OTHER_FILES[name] is None)
+
+
+@pytest.mark.parametrize(
+    ("change", "note", "diff"),
+    [
+        (lambda code: code + b"# \x1b[2J\n", "", ["+# \\x1b[2J"]),
+        (lambda code: code.replace(b"import torch\n", b"import evil\n", 1), "", ["-import torch", "+import evil"]),
+        (lambda code: code.replace(b"\n", b"\r\n"), "only line endings", []),
+        (lambda code: code.rstrip(b"\n"), "only line endings", []),
+        (lambda code: code.replace(b"\n", b"\r\n") + b"# evil\r\n", "line endings .* too", ["+# evil"]),
+    ],
+    ids=["a line at the end", "another line", "carriage returns", "no last line ending", "both"],
+)
+def test_differences_are_shown_as_lines(change, note, diff, folder, capsys):
+    path = folder / "masking.py"
+    path.write_bytes(change(path.read_bytes()))
+    (file,) = verify_checkpoint(folder).others
+    assert re.match(note, file.note)
+    assert [line for line in file.diff if line[0] in "+-"] == diff
+    assert main(["verify", "--diff", str(folder)]) == 1
+    assert all(line in capsys.readouterr().out.splitlines() for line in diff[-1:])
 
 
 NAMED = {
@@ -133,7 +192,7 @@ def test_other_code_is_warned_of_and_the_card_tells_and_revisions_are_verified(h
     assert "differs from hf_localattn" not in caplog.text
     size = verify_checkpoint(folder).size
     assert f"The code ({size}) equals that of hf_localattn {__version__}." in hub.files(NAME)["README.md"].decode()
-    (folder / "masking.py").write_text("# changed\n")
+    (folder / "masking.py").write_bytes(b"# changed\r\n")
     second = push_checkpoint(folder, NAME)
     assert "masking.py (differs)" in caplog.text
     card = hub.files(NAME)["README.md"].decode()
@@ -142,6 +201,10 @@ def test_other_code_is_warned_of_and_the_card_tells_and_revisions_are_verified(h
     assert "The code (" not in write_card(folder).read_text()
     for revision, code in ((f"@{first.oid}", 0), (f"@{second.oid}", 1), ("", 1)):
         assert main(["verify", f"{NAME}{revision}"]) == code
+    assert "LICENSE" not in verify_checkpoint(NAME).unread
+    hub.add("somebody/odd", hub.files(NAME) | {"run.sh": b"", "pytorch_model.bin": b""})
+    odd = verify_checkpoint("somebody/odd")
+    assert ("run.sh" in odd.unread, "pytorch_model.bin" in [file.name for file in odd.others]) == (True, True)
     (snapshot,) = (tmp_path / "cache").glob(f"*/snapshots/{first.oid}")  # all of it are links into the cache
     (snapshot / "LICENSE").symlink_to(tmp_path / "elsewhere")
     assert verdicts(snapshot) == {"LICENSE": "extra"}

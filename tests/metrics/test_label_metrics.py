@@ -83,10 +83,18 @@ def test_what_is_refused(side):
 @pytest.mark.parametrize(
     ("function", "label_sets", "first"),
     [
-        (word_scores.entity_scores, ("O B-x-y S-x E-x", "U-x L-x O", "O B-R B-x", "B I E S"), "f1"),
+        (
+            word_scores.entity_scores,
+            ("O B-x-y S-x E-x", "U-x L-x O", "O B-R B-x", "B I E S", "I O", "B M-x", "S-x O"),
+            "f1",
+        ),
         (word_scores.diagnosis_scores, ("O B-R I-R", "B-W O B-M B-S B-R"), "detection_f1"),
         (word_scores.detection_scores, ("i c",), "f0_5"),
-        (word_scores.word_scores, ("c i x", "O B-x X", "O person", "O"), "accuracy"),
+        (
+            word_scores.word_scores,
+            ("c i x", "O B-x X", "O person", "O", "S M L", "S M", "E S O", "S-1 M-1 L-1"),
+            "accuracy",
+        ),
     ],
 )
 def test_labels_say_how_they_are_scored(function, label_sets, first):

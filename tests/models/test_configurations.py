@@ -13,6 +13,7 @@ from hf_localattn import (
     CoolForConditionalGeneration,
     CoolForQuestionAnswering,
     CoolModel,
+    SamRobertaConfig,
     SamRobertaForSequenceClassification,
     SamRobertaModel,
     registry,
@@ -95,6 +96,21 @@ def test_fields_without_effect_are_told(name, fields, idle, caplog):
     config = FAMILIES[name].config(**fields)
     assert FAMILIES[name].inactive_fields(config) == idle
     assert all(f"`{field}` is {fields[field]!r}, which has no effect" in caplog.text for field in idle)
+
+
+def test_fields_are_checked_once_when_a_configuration_is_built_or_loaded_and_once_for_a_model(tmp_path, monkeypatch):
+    checked = []
+    monkeypatch.setattr(SamRobertaConfig, "check_fields", lambda config: checked.append(config.pooling))
+    SamRobertaForSequenceClassification.from_backbone("tiny", pooling="rb").save_pretrained(tmp_path)
+    assert checked.count("rb") == 3  # also when it is saved
+    checked.clear()
+    config = SamRobertaConfig.from_pretrained(tmp_path, pooling="none", id2label={0: "bad", 1: "good"})
+    assert config.label2id == {"bad": 0, "good": 1}
+    SamRobertaForSequenceClassification(config)
+    assert [pooling for pooling in checked if pooling != "sam"] == ["none", "none"]  # "sam": transformers' defaults
+    config.pooling = "strange"
+    with pytest.raises(ValueError, match="pooling"):
+        SamRobertaModel(config)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_every_number_says_where_it_comes_from(whole, folder):
 
 
 def test_again_nothing_is_run_and_tables_share_their_runs(whole, folder, monkeypatch):
-    monkeypatch.setattr(processes, "run_script", None)
+    monkeypatch.setattr(processes, "run_in_process", None)
     assert reproduce(folder, *WHOLE) == whole
     own = reproduce(folder, "cool-3", "--rows", "bert", "--num-runs", "2")
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
@@ -99,7 +99,7 @@ def test_a_run_is_known_by_what_is_in_folders_not_by_their_names(tmp_path):
 
 def test_a_table_that_was_killed_or_had_a_run_that_failed_goes_on(folder, monkeypatch, capsys):
     arguments = ("cool-9", "--rows", "bert", "rgcn", "gat", "--num-runs", "1")
-    original = processes.run_script
+    original = processes.run_in_process
     for error, code, rows in ((KeyboardInterrupt, "130", ["bert"]), (RunFailed("no room"), "2", ["bert", "gat"])):
 
         def disturbed(run, *place, error=error):
@@ -108,7 +108,7 @@ def test_a_table_that_was_killed_or_had_a_run_that_failed_goes_on(folder, monkey
             return original(run, *place)
 
         with monkeypatch.context() as patched:
-            patched.setattr(processes, "run_script", disturbed)
+            patched.setattr(processes, "run_in_process", disturbed)
             with pytest.raises(SystemExit, match=code):
                 reproduce(folder, *arguments)
         done = json.loads((folder / "cool-9.json").read_text())["runs"]
@@ -125,7 +125,7 @@ OA = ("oa-2", "--rows", "baseline", "--tasks", "bioscope_papers", "--num-runs", 
 def test_models_are_tested_on_other_corpora(folder, monkeypatch):
     found = reproduce(folder, *OA)
     assert [cell["score"] for cell in found["scores"]] == ["F1", "F1 on BA", "F1 on SFU", "F1 on Sherlock"]
-    monkeypatch.setattr(processes, "run_script", None)  # it serves fewer corpora as well
+    monkeypatch.setattr(processes, "run_in_process", None)  # it serves fewer corpora as well
     fewer = reproduce(folder, *OA, "--test-corpora", "BA")
     assert [cell["score"] for cell in fewer["scores"]] == ["F1", "F1 on BA"]
 

@@ -83,6 +83,32 @@ def test_a_journey(name, run, tmp_path):
     assert not list(out.glob("_*")), "a temporary file is left"
 
 
+OF_EVALUATION = {
+    "dataloader_drop_last": True,
+    "eval_do_concat_batches": False,
+    "batch_eval_metrics": True,
+    "include_for_metrics": ["inputs", "loss"],
+    "remove_unused_columns": False,
+    "train_sampling_strategy": "group_by_length",
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["classes", "sets", "scores", "entities", "scopes", "cues", "letters", "answers", "questions"]
+)
+def test_all_rows_are_scored_whatever_the_options(name, run, tmp_path):
+    """A batch of 5 rows leaves a last, smaller batch."""
+    script, data, _, options, *file = JOURNEYS[name]
+    unusual = {
+        key: value for key, value in OF_EVALUATION.items() if script != "swag" or key != "train_sampling_strategy"
+    }
+    given = {"data": data, "do": "eval predict", "test_file": data, "per_device_eval_batch_size": 5, **options}
+    metrics = [scores_of(run(script, out=out, **given, **more), "") for out, more in (("a", {}), ("b", unusual))]
+    assert metrics[0] == metrics[1]
+    name = file[0] if file else FILES.get(script, "predict_results.txt")
+    assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
+
+
 def right_labels(out):
     return [line.split() for line in lines_of(out / "predictions.txt")] == [row["ner_tags"] for row in SENTENCES]
 

@@ -65,7 +65,10 @@ def test_folds_by_themselves_are_those_of_the_whole_run(whole, tmp_path):
 
 
 def test_a_fold_that_fails_ends_the_command_with_its_error(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "run_all", lambda runs, *_, **__: [(next(iter(runs)), RunFailed("no room"))])
+    def failing(runs, *_, **__):
+        yield runs[0], RunFailed("no room")
+
+    monkeypatch.setattr(command, "run_all", failing)
     with pytest.raises(SystemExit):
         main(options(tmp_path / "out", *STEPS))
     assert capsys.readouterr().err.strip().endswith("error: Fold 1 failed: no room")

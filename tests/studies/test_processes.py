@@ -2,19 +2,18 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from multiprocessing.process import BaseProcess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hf_localattn.files import UNFINISHED
 from hf_localattn.studies import processes
-from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all, run_script
+from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all, run_in_process
 from tests.qa_helpers import write_jsonl
 
 TEXTS = ["the cat sat", "on the mat", "who sat?", "the red dog"]
@@ -36,32 +35,33 @@ def script_run(folder, data, **options):
 @pytest.fixture
 def kill_when(monkeypatch):
     """A function that kills so many processes of runs, each when it is time."""
-    start = BaseProcess.start
+    monkeypatch.setattr(processes, "PYTHON", (sys.executable,))
 
     def kill(is_time, count=1):
         left = iter(range(count))
 
-        def killed(process):
-            start(process)
-            if next(left, None) is not None:
-                while not is_time():
-                    time.sleep(0.01)
-                os.kill(process.pid, signal.SIGKILL)
+        class Killed(subprocess.Popen):
+            def __init__(self, *arguments, **options):
+                super().__init__(*arguments, **options)
+                if next(left, None) is not None:
+                    while not is_time():
+                        time.sleep(0.01)
+                    self.kill()
 
-        monkeypatch.setattr(BaseProcess, "start", killed)
+        monkeypatch.setattr(subprocess, "Popen", Killed)
 
     return kill
 
 
 def test_a_killed_run_resumes_and_ends_as_if_it_had_not_been(data, tmp_path, caplog, kill_when):
     """The main program is not run again in its process, and runs that follow are run after it."""
-    expected = run_script(script_run(tmp_path / "whole", data), {}, os.getcwd())
+    expected = run_in_process(script_run(tmp_path / "whole", data), {}, os.getcwd())
     test = script_run(tmp_path / "test", data, train_file=None, test_file=str(data), do_train=False, do_predict=True)
     options = {**test.options, "model_name_or_path": str(tmp_path / "killed"), "family": None, "backbone": None}
     killed = script_run(tmp_path / "killed", data)
     killed = ScriptRun("glue", killed.options, killed.folder, (ScriptRun("glue", options, test.folder),))
     kill_when((tmp_path / "killed" / "checkpoint-1" / "config.json").exists)
-    found = run_script(killed, {}, os.getcwd())
+    found = run_in_process(killed, {}, os.getcwd())
     assert found["train_loss"] == expected["train_loss"]
     assert "was killed by SIGKILL. Resuming in a new process" in caplog.text
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
@@ -73,14 +73,24 @@ def test_a_killed_run_resumes_and_ends_as_if_it_had_not_been(data, tmp_path, cap
 
 def test_the_last_line_of_the_log_is_the_error(data, tmp_path):
     with pytest.raises(RunFailed, match=r"^--max_seq_length .* got 0\. \(.*run\.log\)$"):
-        run_script(script_run(tmp_path / "run", data, max_seq_length=0), {}, os.getcwd())
+        run_in_process(script_run(tmp_path / "run", data, max_seq_length=0), {}, os.getcwd())
 
 
 def test_what_is_killed_too_often_fails(data, tmp_path, monkeypatch, kill_when):
     monkeypatch.setattr(processes, "RETRIES", 1)
     kill_when(lambda: True, count=2)
     with pytest.raises(RunFailed, match="killed by SIGKILL, for the 2th time"):
-        run_script(script_run(tmp_path / "run", data), {}, os.getcwd())
+        run_in_process(script_run(tmp_path / "run", data), {}, os.getcwd())
+
+
+def wait_for_end_of(*logs):
+    """Wait until no process writes these logs any more."""
+    for _ in range(500):
+        outputs = [os.readlink(path) for path in Path("/proc").glob("[0-9]*/fd/1") if os.access(path, os.R_OK)]
+        if not {*map(str, logs)} & {*outputs}:
+            return
+        time.sleep(0.02)
+    pytest.fail("the runs go on")
 
 
 DRIVER = """
@@ -102,12 +112,7 @@ def test_runs_end_with_the_process_that_has_started_them(data, tmp_path):
         while not all(log.is_file() and "Training" in log.read_text() for log in logs):
             time.sleep(0.1)
         driver.kill()
-    for _ in range(500):
-        open_files = [os.readlink(path) for path in Path("/proc").glob("[0-9]*/fd/1") if os.access(path, os.R_OK)]
-        if not {*map(str, logs)} & {*open_files}:
-            return
-        time.sleep(0.02)
-    pytest.fail("the runs go on")
+    wait_for_end_of(*logs)
 
 
 def test_a_run_is_finished_when_its_mark_is_gone(tmp_path):
@@ -119,25 +124,34 @@ def test_a_run_is_finished_when_its_mark_is_gone(tmp_path):
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_the_next_run_is_chosen_when_it_can_start(count, monkeypatch):
-    begun, ended = [], []
+def test_runs_are_executed_so_many_at_a_time_and_those_that_fail_are_told(count, monkeypatch):
+    executed, together = [], threading.Barrier(count, timeout=60)
 
-    def fake(run, environment, folder, parent):
-        begun.append(run.folder.name)
+    def fake(run, environment, folder, stdin):
+        if len(executed) < count:
+            executed.append(run)
+            together.wait()
         if run.folder.name == "b":
             raise RunFailed("no room")
         return {"eval_f1": run.folder.name}
 
-    def runs():
-        for name in "abcde":
-            assert len(begun) - len(ended) < count
-            yield ScriptRun("x", {}, Path(name))
+    monkeypatch.setattr(processes, "run_in_process", fake)
+    ended = {}
+    for run, outcome in run_all([ScriptRun("x", {}, Path(name)) for name in "abcde"], count, use_cpu=True):
+        ended[run.folder.name] = str(outcome) if isinstance(outcome, RunFailed) else outcome["eval_f1"]
+    assert ended == {"a": "a", "b": "no room", "c": "c", "d": "d", "e": "e"}
 
-    monkeypatch.setattr(processes, "run_script", fake)
-    for run, outcome in run_all(runs(), count, use_cpu=True):
-        ended.append(run.folder.name)
-        assert isinstance(outcome, RunFailed) if run.folder.name == "b" else outcome == {"eval_f1": run.folder.name}
-    assert sorted(ended) == list("abcde")
+
+def test_a_caller_that_stops_ends_its_runs(data, tmp_path):
+    """One run fails while the other would go on forever, and a third has not begun."""
+    endless = {"max_steps": 100_000, "save_steps": 100_000}
+    runs = [script_run(tmp_path / "endless", data, **endless), script_run(tmp_path / "fails", data, max_seq_length=0)]
+    runs.append(script_run(tmp_path / "third", data, **endless))
+    with closing(run_all(runs, 2, use_cpu=True)) as ended:
+        _, outcome = next(ended)
+        assert isinstance(outcome, RunFailed)
+    assert not (tmp_path / "third").exists()
+    wait_for_end_of(tmp_path / "endless.log")
 
 
 @pytest.mark.parametrize(
@@ -151,11 +165,11 @@ def test_each_process_has_a_gpu_or_a_share_of_the_cores(workers, gpus, expected,
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     together = threading.Barrier(workers)
 
-    def fake(run, environment, folder, parent):
+    def fake(run, environment, folder, stdin):
         together.wait()
         found[run.folder.name] = dict(environment)
 
-    monkeypatch.setattr(processes, "run_script", fake)
+    monkeypatch.setattr(processes, "run_in_process", fake)
     runs = [ScriptRun("x", {}, Path(str(number))) for number in range(workers)]
     list(run_all(runs, workers))
     assert [found[name].get("CUDA_VISIBLE_DEVICES") for name in sorted(found)] == expected
@@ -167,7 +181,7 @@ def test_each_process_has_a_gpu_or_a_share_of_the_cores(workers, gpus, expected,
 @pytest.mark.cluster(reason="needs the extra `cluster`, and starts Ray")
 def test_runs_on_ray_end_as_here(data, tmp_path):
     ray = pytest.importorskip("ray", reason="the extra `cluster`")
-    expected = run_script(script_run(tmp_path / "here", data), {"OMP_NUM_THREADS": "1"}, os.getcwd())
+    expected = run_in_process(script_run(tmp_path / "here", data), {"OMP_NUM_THREADS": "1"}, os.getcwd())
     runs = [script_run(tmp_path / "there", data), script_run(tmp_path / "fails", data, max_seq_length=0)]
     found = {run.folder.name: outcome for run, outcome in run_all(runs, 2, "local", use_cpu=True)}
     ray.shutdown()

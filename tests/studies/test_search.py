@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hf_localattn.studies import search
+from hf_localattn.studies import processes
 from hf_localattn.studies.search_space import read_space
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, read_options
 from tests.script_helpers import assert_one_line_error
@@ -112,9 +112,18 @@ def test_a_trial_that_fails_is_noted_and_the_others_go_on(tmp_path, caplog, monk
     assert names == [(1, "linear"), (3, "constant"), (2, FAILS)]
     assert "min_lr" in found["failed"][0]["error"]
     assert len(re.findall(rf"Trial 2 failed with --lr_scheduler_type {FAILS} .*: .*min_lr", caplog.text)) == 2
-    monkeypatch.setattr("hf_localattn.studies.processes.run_script", None)
+    monkeypatch.setattr("hf_localattn.studies.processes.run_in_process", None)
     main(given)
     assert found_in(tmp_path / "out") == found
+
+
+def test_searches_in_folders_with_unusual_names_have_trials_of_their_own(tmp_path, monkeypatch):
+    """Where a database is named by a URL, `?` begins its options."""
+    monkeypatch.setattr(processes, "run_in_process", lambda *_: {"eval_loss": 0.5})
+    for name, rate in (("out?a#1 %20", 0.1), ("out?b", 0.2)):
+        main(options(tmp_path / name, {"learning_rate": [rate]}, "--metric_for_best_model", "loss"))
+        assert [trial["setting"] for trial in found_in(tmp_path / name)["trials"]] == [{"learning_rate": rate}]
+        assert (tmp_path / name / "search.db").is_file()
 
 
 def test_trials_that_all_fail(tmp_path):
@@ -133,7 +142,7 @@ def test_null_is_a_value_also_after_the_command_line_has_been_read(tmp_path):
 
 def test_a_loss_that_is_no_number_is_the_worst(tmp_path, monkeypatch):
     losses = iter([float("nan"), 0.5])
-    monkeypatch.setattr(search, "run_all", lambda runs, *_, **__: ((run, {"eval_loss": next(losses)}) for run in runs))
+    monkeypatch.setattr(processes, "run_in_process", lambda *_: {"eval_loss": next(losses)})
     given = options(tmp_path / "out", {"learning_rate": [0.1, 0.2]}, "--metric_for_best_model", "loss")
     assert main(given) == {"eval_loss": 0.5}
     assert [trial["score"] for trial in found_in(tmp_path / "out")["trials"]] == [None, 0.5]

@@ -10,9 +10,10 @@ from datasets import Dataset, DatasetDict
 from transformers import BertConfig
 
 from hf_localattn.data.folds import Fold
-from hf_localattn.data.texts import REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.tasks import DataArguments, Scored, Task, TextClassification, prepare_run
-from hf_localattn.tasks.run import Stream, choose_best_metric, load_splits
+from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.data.texts import TextColumns
+from hf_localattn.tasks import DataArguments, MultipleChoice, Scored, Task, TextClassification, prepare_run
+from hf_localattn.tasks.run import Stream, load_splits
 from hf_localattn.tasks.task import checkpoint_labels, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from tests.qa_helpers import write_jsonl
@@ -60,6 +61,28 @@ def test_a_task_from_outside_trains_evaluates_and_predicts(tmp_path):
     metrics = run.execute()
     assert {"train_loss", "eval_agreement", "predict_agreement", "predict_samples"} <= set(metrics)
     assert set(json.loads((tmp_path / "out" / "parity.json").read_text())) == set(path.read_text().splitlines())
+
+
+@pytest.mark.parametrize("task_class", [TextClassification, MultipleChoice])
+def test_test_rows_without_a_label_have_predictions_and_no_scores(task_class, caplog):
+    task = object.__new__(task_class)
+    task.rows = {"test": Dataset.from_dict({"text": ["x"] * 4, "known_label": [1, None, 0, 1]})}
+    task.labels, task.score_names, task.combined = labels("a b"), ("accuracy",), ()
+    scored = task.score("test", np.array([[0, 1]] * 4), None)
+    assert (len(scored.predictions), scored.scores) == (4, {"labeled_samples": 3, "accuracy": pytest.approx(2 / 3)})
+    assert "1 of 4 test rows" in caplog.text
+
+
+def test_all_splits_are_read_as_the_first_one(tmp_path):
+    """The list [0, 1] is a set of classes beside the list [0, 2], and a vector beside the list [1, 1]."""
+    for first, expected in (([0, 2], ["0", "1"]), ([1, 1], ["1"])):
+        task = TextClassification(SimpleNamespace(layout=TextColumns(), skip_empty=False, label_names_file=None), None)
+        for name, label in (("train", first), ("test", [0, 1])):
+            path = tmp_path / f"{name}.jsonl"
+            write_jsonl(path, [{"text": "a", "label": label}])
+            rows = task.read(path, True)
+        names = rows.features["label"].feature.names
+        assert [names[index] for index in rows["label"][0]] == expected
 
 
 def labels(text):
@@ -147,13 +170,6 @@ def test_drawn_training_rows_are_nested_and_depend_on_the_seed():
     assert loaded(10)["train"] == list(range(10))
     of_fold, whole = (loaded(n, Fold(1, 2, seed=0), draw_train_samples=True)["train"] for n in (10, 100))
     assert (len(of_fold), set(of_fold) < set(whole)) == (10, True)
-
-
-@pytest.mark.parametrize("greater", [None, True, False])
-def test_a_metric_from_elsewhere_is_better_if_greater_unless_the_arguments_say_no(greater, tmp_path):
-    args = TrainingArguments(str(tmp_path), use_cpu=True, metric_for_best_model="share", greater_is_better=greater)
-    choose_best_metric(args, SimpleNamespace(metrics={"loss": False}, args=SimpleNamespace(metric="share")))
-    assert args.greater_is_better == (greater is not False)
 
 
 @pytest.mark.parametrize("worker", [None, 0, 1])

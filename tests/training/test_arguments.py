@@ -37,15 +37,12 @@ def parse(words):
         ("--model_name_or_path x --max_train_samples 0", "--max_train_samples must be at least 1"),
         ("--model_name_or_path x --dataset_name squad", "either --dataset_name or files"),
         ("--famly cool --backbone x", "Unknown option --famly"),
-        ("--model_name_or_path x --early_stopping_patience 0", "early_stopping_patience must be at least 1; got 0"),
-        ("--model_name_or_path x --early_stopping_patience 2 --eval_strategy no", "--eval_strategy no contradicts"),
-        ("--model_name_or_path x --early_stopping_patience 2 --save_strategy no", "--save_strategy no contradicts"),
-        ("--model_name_or_path x --lookahead_steps 5 --lookahead_alpha 1.5", "at most 1; got 1.5"),
+        ("--model_name_or_path x --early_stopping_patience 2 --eval_strategy no", "--eval_strategy no"),
+        ("--model_name_or_path x --early_stopping_patience 2 --save_strategy no", "--save_strategy no"),
         ("--model_name_or_path x --lookahead_alpha 0.5", "--lookahead_alpha needs --lookahead_steps"),
         ("--model_name_or_path x --learning_rat 1", "Unknown option --learning_rat"),
         ("options.json --max_steps 3", "options.json"),
         ("--model_name_or_path x --max_steps 1.5", "--max_steps: invalid int"),
-        ("--model_name_or_path x --local_learning_rate -1", "--local_learning_rate must not be negative"),
         ("--model_name_or_path x --search_trials 2", "--search_trials needs --search_space"),
     ],
 )
@@ -90,6 +87,8 @@ def test_a_file_of_other_values(content, message, tmp_path):
         ({"early_stopping_patience": 3}, ("epoch", "epoch", 0.1, True)),
         ({"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 30}, ("steps", "steps", 30, True)),
         ({"load_best_model_at_end": True, "eval_strategy": "steps"}, ("steps", "steps", 0.05, True)),
+        ({"load_best_model_at_end": True, "eval_strategy": "epoch"}, ("epoch", "epoch", 0.1, True)),
+        ({"load_best_model_at_end": True}, ("epoch", "epoch", 0.1, True)),
         ({"early_stopping_patience": 1, "eval_strategy": "steps", "eval_steps": 7}, ("steps", "steps", 7, True)),
         ({"early_stopping_patience": 1, "save_strategy": "best"}, ("epoch", "best", 0.1, True)),
         (
@@ -104,7 +103,7 @@ def test_when_it_is_evaluated_and_saved(kind, options, expected):
     assert args.save_total_limit == 2
     if "early_stopping_patience" in options:
         assert args.restore_callback_states_from_checkpoint
-        assert (args.metric_for_best_model, args.greater_is_better) == (None, None)
+    assert (args.metric_for_best_model, args.greater_is_better) == (None, None)
 
 
 def checkpoint(folder, step, state="{}"):
