@@ -1,0 +1,32 @@
+"""Scores of cues that are found beside the cues of a corpus."""
+
+from types import SimpleNamespace
+
+import pytest
+from datasets import Dataset
+
+from hf_localattn.data import load_negation
+from hf_localattn.data.negation import add_questions
+from hf_localattn.models.negation_finder import Finding, FoundCue
+from hf_localattn.tasks.negation import NegationDetection
+
+NO_FEVER = {"tokens": ["No", "fever"], "cue": [1, 0], "scope": [0, 1], "cue_kind": "negation"}
+POSSIBLE_GOUT = {"tokens": ["Possible", "gout"], "cue": [1, 0], "scope": [0, 1], "cue_kind": "speculation"}
+
+
+@pytest.mark.parametrize(("rows", "precision"), [([NO_FEVER], 0.5), ([NO_FEVER, POSSIBLE_GOUT], 2 / 4)])
+def test_found_cues_count_only_if_the_corpus_annotates_their_kind(rows, precision):
+    found = [
+        Finding(FoundCue("negation", "single", (0,)), 1.0, [False, True], 1.0),
+        Finding(FoundCue("negation", "single", (1,)), 1.0, [False, False], 1.0),
+    ]
+    guessed = Finding(FoundCue("speculation", "single", (0,)), 1.0, [False, True], 1.0)
+    wrong = Finding(FoundCue("speculation", "single", (1,)), 1.0, [False, True], 1.0)
+    task = NegationDetection.__new__(NegationDetection)
+    examples = add_questions(load_negation(Dataset.from_list(rows), "both", all_sentences=True))
+    task.examples = {"validation": SimpleNamespace(rows=examples, true_scopes=None)}
+    by_sentence = {"No": [*found, wrong], "Possible": [guessed]}
+    task.finder = SimpleNamespace(find=lambda sentences: [by_sentence[words[0]] for words in sentences])
+    result = task.score("validation", None, None)
+    assert result.scores["cue_precision"] == precision
+    assert len(result.predictions[0]) == 3
