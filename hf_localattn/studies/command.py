@@ -20,7 +20,7 @@ from hf_localattn.studies.search import Search
 from hf_localattn.studies.study import FOLDS, Study, argument_classes, write_results
 from hf_localattn.tasks import Task
 from hf_localattn.training.arguments import build_arguments, read_options, set_up_logging
-from hf_localattn.training.output_folder import save_run
+from hf_localattn.training.output_folder import save_arguments
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def _prepare(study: Study, claim: ExitStack) -> Callable[[], dict[str, float]]:
         return lambda: metrics
     run = command.prepare()
     if has_folds and study.training_args.should_save:
-        save_run(study.folder, arguments)
+        save_arguments(study.folder, arguments)
     return run.execute
 
 
@@ -107,7 +107,7 @@ class CrossValidation:
     def execute(self) -> dict[str, float]:
         """Run the unfinished folds, and return mean and deviation of each score (`eval_f1_mean`, `eval_f1_std`)."""
         args = self.study.training_args
-        save_run(self.study.folder, self.arguments)
+        save_arguments(self.study.folder, self.arguments)
         self._write()
         left = [number for number in self.numbers if number not in self.results]
         runs = [self.study.script_run(self.study.folder / f"fold-{number}", fold=number) for number in left]

@@ -24,7 +24,7 @@ from hf_localattn.registry import get_family
 from hf_localattn.studies import search_space
 from hf_localattn.studies.processes import RunFailed, in_parallel, open_workers
 from hf_localattn.studies.study import Study, write_results
-from hf_localattn.training.output_folder import save_run
+from hf_localattn.training.output_folder import save_arguments
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Search:
 
     def execute(self) -> dict[str, float]:
         """Run the remaining trials, log all, and return the metrics of the best one."""
-        save_run(self.study.folder, self.arguments)
+        save_arguments(self.study.folder, self.arguments)
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged here
         trials = self._write()
         remaining = [index for index in range(1, self.count + 1) if index not in trials]

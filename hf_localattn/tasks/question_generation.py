@@ -99,8 +99,12 @@ class QuestionGeneration(Task):
         return features  # long passages are cut around the answer
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
-        padding = {"label_pad_token_id": self.label_padding, "pad_to_multiple_of": multiple}
-        return DataCollatorForSeq2Seq(tokenizer, model=model, **padding)
+        return DataCollatorForSeq2Seq(
+            tokenizer,
+            model=model,
+            label_pad_token_id=self.label_padding,
+            pad_to_multiple_of=multiple,
+        )
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the generated texts in one line each, and their scores if there are references.
@@ -108,9 +112,11 @@ class QuestionGeneration(Task):
         The scores are those of `hf_localattn.metrics`, `gen_len` (mean number of generated tokens, without padding)
         and `num_beams`.
         """
-        features, padding = self.features[split], self.tokenizer.pad_token_id
+        features = self.features[split]
+        padding = self.tokenizer.pad_token_id
         ids = np.where(outputs < 0, padding, outputs)
-        texts = [" ".join(text.splitlines()).strip() for text in self.tokenizer.batch_decode(ids, True)]
+        decoded = self.tokenizer.batch_decode(ids, skip_special_tokens=True)
+        texts = [" ".join(text.splitlines()).strip() for text in decoded]
         scores: dict[str, Any] = {
             "gen_len": float(np.mean(np.count_nonzero(ids != padding, axis=1))),
             "num_beams": self.training_args.generation_num_beams or 1,

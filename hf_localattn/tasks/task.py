@@ -108,15 +108,17 @@ class DataArguments:
             raise ValueError("No data: give --dataset_name, or --train_file, --validation_file or --test_file.")
         if self.dataset_name is not None and has_files:
             raise ValueError("Give either --dataset_name or files, not both.")
-        for name in ("max_train_samples", "max_eval_samples", "max_predict_samples", "max_seq_length"):
-            if (value := getattr(self, name)) is not None and value < 1:
+        for name in (*LIMITS.values(), "max_seq_length"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
                 raise ValueError(f"--{name} must be at least 1; got {value}.")
         if self.draw_train_samples and self.max_train_samples is None:
             raise ValueError("--draw_train_samples needs --max_train_samples: it draws that many of all rows.")
-        if self.fold is not None and not 1 <= self.fold <= (self.num_folds or 0):
-            raise ValueError(f"--fold {self.fold} is not one of {self.num_folds or 'no'} folds: see --num_folds.")
-        if self.num_folds is not None and self.num_folds < 2:
-            raise ValueError(f"--num_folds must be at least 2; got {self.num_folds}.")
+        folds = self.num_folds or 0
+        if self.fold is not None and not 1 <= self.fold <= folds:
+            raise ValueError(f"--fold {self.fold} is not one of {folds} folds: see --num_folds.")
+        if self.num_folds is not None and folds < 2:
+            raise ValueError(f"--num_folds must be at least 2; got {folds}.")
         if self.streaming and (self.num_folds is not None or self.draw_train_samples):
             raise ValueError(
                 "--streaming cannot be used with --num_folds or --draw_train_samples, which need all rows."
@@ -245,7 +247,8 @@ class Task:
             ValueError: model or tokenizer does not suit the task, or a length leaves no room for text.
         """
         self.max_length = input_length(model, tokenizer, self.args)
-        if self.max_length <= (special := tokenizer.num_special_tokens_to_add(pair=True)):
+        special = tokenizer.num_special_tokens_to_add(pair=True)
+        if self.max_length <= special:
             raise ValueError(f"--max_seq_length {self.max_length} leaves no room for text; give more than {special}.")
 
     def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
@@ -267,14 +270,23 @@ class Task:
         """Return the features of some rows; warn of the others, and of inputs that are cut."""
         full = sum(longest_of(ids) >= self.max_length for ids in features["input_ids"])
         if full:
-            message = "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut."
-            logger.warning(message, full, len(features), split, self.max_length)
+            logger.warning(
+                "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut.",
+                full,
+                len(features),
+                split,
+                self.max_length,
+            )
         if not kept:
             raise ValueError(f"No {split} row has its word within {self.max_length} tokens: check --max_seq_length.")
         left = len(features) - len(kept)
         if left:
-            message = "%d of %d %s rows are left out: truncation removed all their words, or their cue."
-            logger.warning(message, left, len(features), split)
+            logger.warning(
+                "%d of %d %s rows are left out: truncation removed all their words, or their cue.",
+                left,
+                len(features),
+                split,
+            )
         return features.select(kept)
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
@@ -285,8 +297,14 @@ class Task:
             model: model that takes the batches.
             multiple: pad to a multiple of this number, if not None.
         """
-        how = {"padding": "max_length", "max_length": self.max_length} if self.args.pad_to_max_length else {}
-        return self.collator_class(tokenizer, pad_to_multiple_of=multiple, **how)
+        if not self.args.pad_to_max_length:
+            return self.collator_class(tokenizer, pad_to_multiple_of=multiple)
+        return self.collator_class(
+            tokenizer,
+            padding="max_length",
+            max_length=self.max_length,
+            pad_to_multiple_of=multiple,
+        )
 
     def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Return the outputs for a batch that `score` needs, by default the first one."""
@@ -322,7 +340,12 @@ def longest_of(ids: Sequence[Any]) -> int:
 
 
 def choose_labels(
-    of_data: Labels | None, model_args: ModelArguments, config: Any, *, trained: bool, fixed: bool = False
+    of_data: Labels | None,
+    model_args: ModelArguments,
+    config: Any,
+    *,
+    trained: bool,
+    fixed: bool = False,
 ) -> Labels:
     """Return the labels to predict, based on the data and the checkpoint.
 
@@ -395,14 +418,16 @@ def input_length(
     if limit is None or wanted <= limit:
         return wanted
     family = family_of(model.config)
-    of_local_layers = family is not None and limit == getattr(model.config, "max_tokens", None)
-    reason = f" ({family.length_limit})" if family is not None and of_local_layers else ""
+    reason = ""
+    if family is not None and limit == getattr(model.config, "max_tokens", None):
+        reason = f" ({family.length_limit})"
     logger.warning("%s %d is more than the model takes%s: using %d.", name, wanted, reason, limit)
     return limit
 
 
 def table_of(rows: datasets.Dataset, predictions: Iterable[Any]) -> str:
     """Return a table of the index of each row, counted from 0, and its prediction."""
-    numbered = zip(row_numbers(rows), predictions, strict=True)
-    lines = [f"{index}\t{prediction}\n" for index, prediction in numbered]
-    return "".join(["index\tprediction\n", *lines])
+    lines = ["index\tprediction\n"]
+    for index, prediction in zip(row_numbers(rows), predictions, strict=True):
+        lines.append(f"{index}\t{prediction}\n")
+    return "".join(lines)

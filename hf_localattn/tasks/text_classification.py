@@ -82,7 +82,8 @@ class TextClassificationDataArguments(DataArguments):
                 if getattr(self, name) is not None:
                     raise ValueError(f"--{name} cannot be used with --task_name, which sets the labels.")
             if self.dataset_name is None and not any(self.files.values()):
-                self.dataset_name, self.dataset_config_name = GLUE, self.task_name
+                self.dataset_name = GLUE
+                self.dataset_config_name = self.task_name
         super().__post_init__()
         if len(self.layout.texts) > 2:
             raise ValueError(f"--text_column_names takes one column, or two; got {self.text_column_names!r}.")
@@ -94,12 +95,15 @@ class TextClassificationDataArguments(DataArguments):
     @property
     def layout(self) -> TextColumns:
         """Column names, and the problem type if the arguments determine it."""
-        layout = GLUE_TASKS[self.task_name] if self.task_name is not None else TextColumns()
+        layout = TextColumns() if self.task_name is None else GLUE_TASKS[self.task_name]
         if self.do_regression is not None:
-            layout = replace(layout, problem_type=REGRESSION if self.do_regression else SINGLE_LABEL)
+            problem_type = REGRESSION if self.do_regression else SINGLE_LABEL
+            layout = replace(layout, problem_type=problem_type)
         if self.text_column_names is not None:
-            layout = replace(layout, texts=tuple(name.strip() for name in self.text_column_names.split(",")))
-        return replace(layout, label=self.label_column_name or layout.label, skip_unlabeled=self.skip_unlabeled)
+            names = self.text_column_names.split(",")
+            layout = replace(layout, texts=tuple(map(str.strip, names)))
+        label = self.label_column_name or layout.label
+        return replace(layout, label=label, skip_unlabeled=self.skip_unlabeled)
 
 
 class TextClassification(Task):
@@ -129,36 +133,49 @@ class TextClassification(Task):
         return load_texts(source, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
-        args = self.args
-        label_sets = [labels_of(rows) for rows in data.values()]
-        of_data = next((labels for labels in label_sets if labels is not None), None)
-        trained, fixed = self.training_args.do_train, self.columns.names is not None
-        self.labels = choose_labels(of_data, model_args, config, trained=trained, fixed=fixed)
+        labels_by_split = map(labels_of, data.values())
+        of_data = next((labels for labels in labels_by_split if labels is not None), None)
+        self.labels = choose_labels(
+            of_data,
+            model_args,
+            config,
+            trained=self.training_args.do_train,
+            fixed=self.columns.names is not None,
+        )
         self._check_labels()
-        pairs = {"text_pair" in rows.column_names for rows in data.values()}
-        if len(pairs) > 1:
+        have_pairs = {"text_pair" in rows.column_names for rows in data.values()}
+        if len(have_pairs) > 1:
             raise ValueError("Some splits have pairs of texts, others single texts: give --text_column_names.")
-        warn_of_lone_classes(data, "label", args.held_out)
-        of_classes = self.has_classes = self.labels.problem_type == SINGLE_LABEL
-        usual = METRICS[self.labels.problem_type]
-        if of_classes and self.labels.num_labels == 2:
-            usual = (*usual, "f1")
-        possible = (*usual, "matthews_correlation") if of_classes else usual
-        named = [] if args.metric_name is None else [args.metric_name]
-        if not {*named} <= {*possible}:
-            raise ValueError(
-                f"--metric_name {named[0]} is not for {self.labels}; choose one of {', '.join(possible)}."
-            )
-        usual = GLUE_METRICS.get(args.task_name or "", usual)
-        self.score_names = tuple(dict.fromkeys((*usual, *named)))
-        self.combined = usual if args.task_name is not None and len(usual) > 1 else ()
-        names = (*named, "loss", *([COMBINED] if self.combined else []), *self.score_names)
-        self.metrics = {name: name not in LOWER_IS_BETTER for name in names}
-        logger.info("Predicting %s of %s.", self.labels, "pairs of texts" if any(pairs) else "texts")
+        warn_of_lone_classes(data, "label", self.args.held_out)
+        self._choose_scores()
+        logger.info("Predicting %s of %s.", self.labels, "pairs of texts" if any(have_pairs) else "texts")
         return {**label_fields(self.labels.names), "problem_type": self.labels.problem_type}
 
+    def _choose_scores(self) -> None:
+        """Choose the scores that suit the labels. The first one selects the best model."""
+        args = self.args
+        self.has_classes = self.labels.problem_type == SINGLE_LABEL
+        names = METRICS[self.labels.problem_type]
+        if self.has_classes and self.labels.num_labels == 2:
+            names = (*names, "f1")
+        possible = (*names, "matthews_correlation") if self.has_classes else names
+        if args.metric_name not in (None, *possible):
+            raise ValueError(
+                f"--metric_name {args.metric_name} is not for {self.labels}; choose one of {', '.join(possible)}."
+            )
+        first = () if args.metric_name is None else (args.metric_name,)
+        self.combined: tuple[str, ...] = ()
+        if args.task_name is not None:
+            names = GLUE_METRICS.get(args.task_name, names)
+            self.combined = names if len(names) > 1 else ()
+        self.score_names = tuple(dict.fromkeys((*names, *first)))
+        combined = (COMBINED,) if self.combined else ()
+        in_order = (*first, "loss", *combined, *self.score_names)
+        self.metrics = {name: name not in LOWER_IS_BETTER for name in in_order}
+
     def _check_labels(self) -> None:
-        labels, length = self.labels, self.columns.vector_length
+        labels = self.labels
+        length = self.columns.vector_length
         if labels.problem_type == SINGLE_LABEL and labels.num_labels < 2:
             raise ValueError(f"All rows have the label {labels.names[0]!r}: give data with at least two classes.")
         if labels.num_labels == 0:
@@ -199,7 +216,8 @@ class TextClassification(Task):
             labeled, known_labels = labeled_rows(self.rows[split], split)
             if not labeled:  # test rows of GLUE
                 return Scored(outputs, {})
-            predictions, labels = predictions[labeled], np.asarray(known_labels)
+            predictions = predictions[labeled]
+            labels = np.asarray(known_labels)
             scores["labeled_samples"] = len(labeled)
         scores |= {name: SCORES[name](predictions, labels) for name in self.score_names}
         if self.combined:
@@ -212,6 +230,6 @@ class TextClassification(Task):
         A class is written as its name, a set of classes as a JSON list, a score with three decimals.
         """
         task = "" if self.args.task_name is None else f"_{self.args.task_name}"
-        ending = {"test": "", "test_mismatched": "-mm"}[split]
-        table = table_of(self.rows[split], format_predictions(predictions, self.labels))
-        return {f"predict_results{task}{ending}.txt": table}
+        ending = "-mm" if split == "test_mismatched" else ""
+        texts = format_predictions(predictions, self.labels)
+        return {f"predict_results{task}{ending}.txt": table_of(self.rows[split], texts)}

@@ -251,6 +251,6 @@ def check_same_run(folder: str | Path, arguments: Mapping[str, Any], *, is_longe
             )
 
 
-def save_run(folder: str | Path, arguments: Mapping[str, Any]) -> None:
+def save_arguments(folder: str | Path, arguments: Mapping[str, Any]) -> None:
     """Write the arguments and digests of a run to its output folder."""
     atomic_write(Path(folder, RUN), json.dumps(arguments, indent=2, ensure_ascii=False) + "\n")
