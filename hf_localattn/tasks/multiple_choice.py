@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from hf_localattn.data.choices import ChoiceColumns, MultipleChoiceCollator, choice_features, load_choices
 from hf_localattn.data.rows import Data, labeled_rows
 from hf_localattn.metrics.classification_scores import SCORES
-from hf_localattn.tasks.task import DataArguments, Scored, Task, table_of
+from hf_localattn.tasks.task import DataArguments, Encoder, Scored, Task, table_of
 from hf_localattn.training.arguments import documented
 
 
@@ -64,7 +63,7 @@ class MultipleChoice(Task):
         )
         return load_choices(data, columns, require_labels=labeled, skip_empty=args.skip_empty)
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         return choice_features, {"max_length": self.max_length}
 
     def metric_examples(self) -> tuple[Any, Any]:

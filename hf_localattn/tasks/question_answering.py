@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from hf_localattn.data.questions import (
 )
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
-from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task
+from hf_localattn.tasks.task import DataArguments, Encoder, Scored, Splits, Task
 from hf_localattn.training.arguments import documented
 
 
@@ -89,7 +89,7 @@ class QuestionAnswering(Task):
                 )
         return data
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         function = train_features if split == "train" else evaluation_features
         return function, {"max_length": self.max_length, "doc_stride": self.args.doc_stride}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,7 @@ from hf_localattn.data.questions import load_answered
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.generation_scores import meteor_name
-from hf_localattn.tasks.task import DataArguments, Scored, Task, input_length
+from hf_localattn.tasks.task import DataArguments, Encoder, Scored, Task, input_length
 from hf_localattn.training.arguments import GenerationTrainingArguments, documented
 from hf_localattn.training.trainer import GenerationTrainer
 
@@ -83,7 +82,7 @@ class QuestionGeneration(Task):
         args = self.training_args
         args.generation_max_length = args.generation_max_length or self.lengths["val_max_target_length"]
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         target = "max_target_length" if split == "train" else "val_max_target_length"
         return generation_features, {
             "max_source_length": self.lengths["max_source_length"],

@@ -257,7 +257,7 @@ def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokeni
 
 def _has_query(features: datasets.Dataset, column: str) -> bool:
     """Return True if a mask of query tokens is not 0 everywhere."""
-    for masks in features.data.column(column).chunks:  # a query mask is a list, or one for each choice
+    for masks in features.data.column(column).chunks:
         if any(masks.flatten(recursive=True).unique().to_pylist()):
             return True
     return False

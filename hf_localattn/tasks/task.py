@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 Splits = dict[str, datasets.Dataset]
 """Rows or features by split: "train", "validation", "test", and further ones such as "test_mismatched"."""
 
+Encoder = tuple[Callable[..., Any], dict[str, Any]]
+"""Function that turns a batch of rows into features, and its keyword arguments."""
+
 PARTS = {"train": "train", "validation": "eval", "test": "predict"}
 """Parts of the data, and their names in options and metrics."""
 
@@ -251,8 +254,8 @@ class Task:
         if self.max_length <= special:
             raise ValueError(f"--max_seq_length {self.max_length} leaves no room for text; give more than {special}.")
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
-        """Return the function that turns a batch of rows into features, and its keyword arguments."""
+    def encoder(self, split: str) -> Encoder:
+        """Return the encoder of the rows of a split."""
         raise NotImplementedError
 
     def metric_examples(self) -> tuple[Any, Any] | None:
@@ -370,7 +373,7 @@ def choose_labels(
     if of_data is None:
         return of_model
     is_named = any(name != f"LABEL_{index}" for index, name in enumerate(of_model.names))
-    may_be_others = not (trained or fixed)
+    keeps_model = not (trained or fixed)
     if of_data.problem_type == of_model.problem_type:
         if set(of_data.names) <= set(of_model.names):
             return of_model
@@ -379,11 +382,11 @@ def choose_labels(
         if set(of_data.names) <= set(names) and len(set(names)) == len(names):
             return Labels(of_data.problem_type, names)
         indices = tuple(map(str, range(of_model.num_labels)))
-        if may_be_others and set(of_data.names) <= set(indices):
+        if keeps_model and set(of_data.names) <= set(indices):
             return Labels(of_data.problem_type, indices)  # data and predictions use indices instead of names
-        if may_be_others and is_named:
+        if keeps_model and is_named:
             return of_model
-    elif may_be_others and of_model.problem_type == REGRESSION and of_data.problem_type == SINGLE_LABEL:
+    elif keeps_model and of_model.problem_type == REGRESSION and of_data.problem_type == SINGLE_LABEL:
         return of_model  # all scores may happen to be whole numbers
     if of_model.num_labels != of_data.num_labels and not model_args.ignore_mismatched_sizes:
         raise ValueError(
@@ -398,15 +401,20 @@ def choose_labels(
 def checkpoint_labels(config: PreTrainedConfig) -> Labels:
     """Return the labels of a checkpoint's head."""
     problem_type = config.problem_type or (REGRESSION if config.num_labels == 1 else SINGLE_LABEL)
-    names = () if problem_type == REGRESSION else tuple(str(config.id2label[i]) for i in range(config.num_labels))
-    return Labels(problem_type, names)
+    if problem_type == REGRESSION:
+        return Labels(REGRESSION)
+    names = [str(config.id2label[index]) for index in range(config.num_labels)]
+    return Labels(problem_type, tuple(names))
 
 
 def label_fields(names: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a configuration that name the labels; without names those of a single score."""
     names = names or ["LABEL_0"]
-    label_ids = {name: index for index, name in enumerate(names)}
-    return {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": label_ids}
+    return {
+        "num_labels": len(names),
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: index for index, name in enumerate(names)},
+    }
 
 
 def input_length(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from hf_localattn.data.rows import Data, labeled_rows, open_source
 from hf_localattn.data.texts import GLUE_TASKS, TextColumns, complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
-from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task, choose_labels, label_fields, table_of
+from hf_localattn.tasks.task import DataArguments, Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments, documented
 
 logger = logging.getLogger(__name__)
@@ -193,7 +192,7 @@ class TextClassification(Task):
             prepared[split] = number_labels(rows, self.labels, may_be_missing=may_be_missing)
         return prepared
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         return tokenize_texts, {"max_length": self.max_length}
 
     def metric_examples(self) -> tuple[Any, Any]:

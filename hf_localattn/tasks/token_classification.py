@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -30,7 +30,7 @@ from hf_localattn.data.words import (
 )
 from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
 from hf_localattn.metrics.word_scores import detection_scores, diagnosis_scores, entity_scores, select_metrics
-from hf_localattn.tasks.task import DataArguments, Scored, Splits, Task, choose_labels, label_fields
+from hf_localattn.tasks.task import DataArguments, Encoder, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments, documented
 
 logger = logging.getLogger(__name__)
@@ -166,7 +166,7 @@ class TokenClassification(Task):
         prepare_tokenizer(tokenizer)
         super().adapt(model, tokenizer)
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         options = {
             "max_length": self.max_length,
             "label_ids": {name: index for index, name in enumerate(self.names)},
