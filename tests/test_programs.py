@@ -19,7 +19,7 @@ from hf_localattn import CoolForSequenceClassification, LocalAttentionTrainer, L
 from hf_localattn.cli import app, main
 from hf_localattn.names import SCRIPTS
 from hf_localattn.resources import tiny_backbone
-from hf_localattn.studies.study import argument_classes
+from hf_localattn.studies.script_command import argument_classes
 from hf_localattn.training.arguments import build_arguments, read_options
 from tests.programs import DEMO, QUESTIONS, ROOT, commands, demo_by_heart, run_page, training_command
 
