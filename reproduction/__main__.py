@@ -21,7 +21,7 @@ from hf_localattn.files import atomic_write, remove_leftovers
 from hf_localattn.inspection.draw import picture
 from hf_localattn.studies.processes import RunFailed
 from reproduction.figures import figure_of
-from reproduction.plan import Selection, check_runs, plan, select
+from reproduction.plan import Selection, TableRun, check_runs, plan, select
 from reproduction.report import write_report
 from reproduction.runs import best_setting, execute, result_of
 from reproduction.tables import load_table, table_names
@@ -38,11 +38,26 @@ def parser() -> argparse.ArgumentParser:
     add("--max-samples", metavar="N", type=int, help="use only the first N rows of each split")
     add("--backbone", help="Hub id or folder of the backbone, or 'tiny'; by default the paper's")
     add("--parser", help="spaCy pipeline for SLA, or 'tiny'")
-    data = "folders of local data, by default from the Hub; 'samples' for a few rows of the package"
-    add("--data", metavar="CORPUS=FOLDER", nargs="+", default=[], help=data)
-    add("--test-corpora", metavar="CORPUS", nargs="*", help="further test corpora of the table; none without a value")
-    arguments = "arguments of the training scripts that override the table's, such as num_train_epochs=1"
-    add("--args", metavar="ARGUMENT=VALUE", nargs="+", default=[], help=arguments)
+    add(
+        "--data",
+        metavar="CORPUS=FOLDER",
+        nargs="+",
+        default=[],
+        help="folders of local data, by default from the Hub; 'samples' for a few rows of the package",
+    )
+    add(
+        "--test-corpora",
+        metavar="CORPUS",
+        nargs="*",
+        help="further test corpora of the table; none without a value",
+    )
+    add(
+        "--args",
+        metavar="ARGUMENT=VALUE",
+        nargs="+",
+        default=[],
+        help="arguments of the training scripts that override the table's, such as num_train_epochs=1",
+    )
     add("--search", action="store_true", help="search the paper's grid of hyperparameters for each row first")
     add("--keep-models", action="store_true", help="keep the trained models in the output folder")
     add("--dry-run", action="store_true", help="only show the runs")
@@ -60,73 +75,102 @@ def main(words: Sequence[str] | None = None) -> None:
             from reproduction import negation
 
             return negation.main(words[1:])
-        options = vars(parser().parse_args(words))
+        options = parser().parse_args(words)
         for name in ("num_runs", "max_samples", "workers"):
-            if options[name] is not None and options[name] < 1:
-                raise ValueError(f"--{name.replace('_', '-')} must be at least 1; got {options[name]}.")
-        if (table := options.pop("table")) is None:
+            value = getattr(options, name)
+            if value is not None and value < 1:
+                raise ValueError(f"--{name.replace('_', '-')} must be at least 1; got {value}.")
+        if options.table is None:
             return list_tables()
-        output, searches, dry_run = (options.pop(name) for name in ("output_dir", "search", "dry_run"))
-        place = {name: options.pop(name) for name in ("workers", "ray_address")}
-        how = {"searches": searches, "dry_run": dry_run, "keep_models": options.pop("keep_models")}
-        reproduce(select(table, **options), output, **how, **place)
+        selection = select(
+            options.table,
+            rows=options.rows,
+            tasks=options.tasks,
+            num_runs=options.num_runs,
+            max_samples=options.max_samples,
+            backbone=options.backbone,
+            parser=options.parser,
+            data=options.data,
+            test_corpora=options.test_corpora,
+            args=options.args,
+        )
+        reproduce(selection, options)
 
 
-def reproduce(
-    selection: Selection, output: Path, *, searches: bool, dry_run: bool, keep_models: bool, **place: Any
-) -> None:
+def reproduce(selection: Selection, options: argparse.Namespace) -> None:
     """Run the unfinished runs of a table, and write `TABLE.json`, `TABLE.md` and, for a figure, `TABLE.png`.
 
-    All is checked before anything is run. With `searches`, the paper's grid is searched first for each row and task,
-    with the first seed. `place` has the workers and the Ray address. If runs fail, the others are reported.
+    All is checked before anything is run. With `--search`, the paper's grid is searched first for each row and task,
+    with the first seed. If runs fail, the others are reported.
     """
-    output, table = output.resolve(), selection.table
+    output = options.output_dir.resolve()
+    place = {"workers": options.workers, "ray_address": options.ray_address}
+    table = selection.table
     runs = plan(selection, output / "runs")
     if not runs:
         raise ValueError(f"No such row of {table.name} can be run: the paper quotes their numbers.")
     print(f"{table.title} ({table.source})")
-    left = [run for run in runs if result_of(run) is None]
-    firsts = [run for run in runs if run.number == 1]
-    for run in firsts if dry_run else ():
-        print(f"{', '.join(run.key)}:\n  {run.command}")
-    check_runs(runs if searches else left)
+    if options.dry_run:
+        for run in runs:
+            if run.index == 1:
+                print(f"{', '.join(run.key)}:\n  {run.command}")
+    left = _unfinished(runs)
+    check_runs(runs if options.search else left)
     print(f"{len(left)} of {len(runs)} runs are left.")
-    if dry_run:
+    if options.dry_run:
         return
-    path, found, failed = output / f"{table.name}.json", [], []
     with claimed(output):
         remove_leftovers(output)
-        if searches:
-            tried = tqdm(firsts, "searching", unit="row")
-            best = {run.key: best_setting(run, selection.args, **place) for run in tried}
-            found = [search for _, search in best.values() if search is not None]
-            runs = [dataclasses.replace(run, options={**run.options, **best[run.key][0]}) for run in runs]
-            left = [run for run in runs if result_of(run) is None]
-        records = write_report(selection, path, runs, found)
-        for run, error in execute(left, keep_models=keep_models, **place):
+        results: list[Any] = []
+        if options.search:
+            runs, results = _search(selection, runs, **place)
+        path = output / f"{table.name}.json"
+        records = write_report(selection, path, runs, results)
+        failures = []
+        for run, error in execute(_unfinished(runs), keep_models=options.keep_models, **place):
             if error is None:
-                records = write_report(selection, path, runs, found)
+                records = write_report(selection, path, runs, results)
             else:
-                failed.append(f"{run.name}: {error}")
-        if failed:
-            raise RunFailed(f"Runs without a result: {'; '.join(failed)}. Repeat the command to run them again.")
+                failures.append(f"{run.name}: {error}")
+        if failures:
+            raise RunFailed(f"Runs without a result: {'; '.join(failures)}. Repeat the command to run them again.")
         print(path.with_suffix(".md").read_text(encoding="utf-8"))
         for run in runs:
             if (run.folder / "config.json").is_file():
-                print(f"{run.row.name}, {run.task.name}, run {run.number}: {run.folder}")
+                print(f"{run.row.name}, {run.task.name}, run {run.index}: {run.folder}")
         print(f"Wrote {path.with_suffix('.md')} and .json.")
-        if table.figure is not None and (figure := figure_of(table, records)) is not None:
+        figure = None if table.figure is None else figure_of(table, records)
+        if figure is not None:
             atomic_write(path.with_suffix(".png"), picture(figure, "png"))
             print(f"Drew {path.with_suffix('.png')}.")
+
+
+def _unfinished(runs: Sequence[TableRun]) -> list[TableRun]:
+    return [run for run in runs if result_of(run) is None]
+
+
+def _search(selection: Selection, runs: Sequence[TableRun], **place: Any) -> tuple[list[TableRun], list[Any]]:
+    """Search the grid of each row and task; return the runs with the best settings, and the results."""
+    settings = {}
+    results = []
+    firsts = [run for run in runs if run.index == 1]
+    for run in tqdm(firsts, "searching", unit="row"):
+        settings[run.key], result = best_setting(run, selection.args, **place)
+        if result is not None:
+            results.append(result)
+    best_runs = [dataclasses.replace(run, options={**run.options, **settings[run.key]}) for run in runs]
+    return best_runs, results
 
 
 def list_tables() -> None:
     """Print all tables with their rows and tasks."""
     width = max(map(len, table_names()))
+    margin = " " * width
     for table in map(load_table, table_names()):
+        tasks = (f"{task.name} ({task.corpus})" for task in table.tasks.values())
         print(f"{table.name:{width}}  {table.title}")
-        print(f"{'':{width}}    rows: {', '.join(table.rows)}")
-        print(f"{'':{width}}    tasks (corpora): {', '.join(f'{t.name} ({t.corpus})' for t in table.tasks.values())}")
+        print(f"{margin}    rows: {', '.join(table.rows)}")
+        print(f"{margin}    tasks (corpora): {', '.join(tasks)}")
 
 
 if __name__ == "__main__":

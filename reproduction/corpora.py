@@ -55,59 +55,91 @@ class Corpus(Entry):
     config: str | None = None
     arguments: dict[str, Any] = {}
 
-    def place(self, where: str | None) -> str:
-        """Describe the source of the rows without local paths. `where` is as in `corpus_arguments`."""
-        if where is not None:
-            return "the samples of this package" if where == SAMPLES else "local files"
-        return f"the Hub: {self.hub}" + (f" ({self.config})" if self.config else "")
+    def place(self, folder: str | None) -> str:
+        """Describe where the rows are read, without local paths. `folder` is as in `corpus_arguments`."""
+        if folder == SAMPLES:
+            return "the samples of this package"
+        if folder is not None:
+            return "local files"
+        config = f" ({self.config})" if self.config else ""
+        return f"the Hub: {self.hub}{config}"
 
 
 def named(entries: Mapping[str, Any]) -> dict[str, Any]:
     """Add to each entry of a file its key as `name`. A text stands for an entry with a metric alone."""
-    given = {name: {"metric": own} if isinstance(own, str) else own for name, own in entries.items()}
-    return {name: {"name": name, **own} for name, own in given.items()}
+    contents = {}
+    for name, entry in entries.items():
+        content = {"metric": entry} if isinstance(entry, str) else entry
+        contents[name] = {"name": name, **content}
+    return contents
 
 
 @cache
 def load_corpora() -> dict[str, Corpus]:
     """Return all corpora by name."""
     content = yaml.safe_load((FOLDER / "corpora.yaml").read_text(encoding="utf-8"))
-    return {name: Corpus.model_validate(own) for name, own in named(content).items()}
+    return {name: Corpus.model_validate(entry) for name, entry in named(content).items()}
 
 
 def corpus_arguments(
-    corpus: Corpus, splits: Sequence[str], where: str | None, optional: Sequence[str] = ()
+    corpus: Corpus,
+    splits: Sequence[str],
+    folder: str | None,
+    optional: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the data arguments of a script for the splits of a corpus.
 
     Args:
         corpus: the corpus.
         splits: splits out of "train", "validation" and "test".
-        where: folder of the corpus, `SAMPLES`, or None for the Hub.
+        folder: folder of the corpus, `SAMPLES`, or None for the Hub.
         optional: further splits, read only if they exist.
 
     Raises:
         ValueError: the corpus is not on the Hub. The message names its source.
         FileNotFoundError: the folder or the file of a split does not exist.
     """
-    names = {split: [*SPLITS[split], *(corpus.files.get(split) or ())] for split in (*splits, *optional)}
-    told = (" or ".join(f"{name}.*" for name in names[split] if name != ".") for split in splits)
-    expected = f"{', '.join(told)}: {corpus.format}"
-    if where is None and corpus.hub is None:
+    if folder is None and corpus.hub is None:
         raise ValueError(
             f"{corpus.title} cannot be loaded from the Hub. Get it from {corpus.source} (license: {corpus.license})"
-            f" and give its folder, --data {corpus.name}=FOLDER, with {expected}"
+            f" and give its folder, --data {corpus.name}=FOLDER, with {_expected(corpus, splits)}"
         )
-    if where is None:  # for a task of GLUE, --task_name is enough
-        hub = {} if corpus.hub == GLUE else {"dataset_name": corpus.hub, "dataset_config_name": corpus.config}
-        return {**hub, **corpus.arguments}
-    found = {}
-    for split, own in names.items():
-        candidates = [Path(where, f"{name}{suffix}") for name in own for suffix in SUFFIXES]
-        path = next(filter(Path.exists, [RESOURCES / corpus.sample[split]] if where == SAMPLES else candidates), None)
+    if folder is None and corpus.hub == GLUE:  # --task_name is enough
+        return dict(corpus.arguments)
+    if folder is None:
+        return {"dataset_name": corpus.hub, "dataset_config_name": corpus.config, **corpus.arguments}
+    files = {}
+    for split in dict.fromkeys((*splits, *optional)):
+        path = _file_of(corpus, split, folder)
         if path is not None:
-            found[f"{split}_file"] = str(path)
+            files[f"{split}_file"] = str(path)
         elif split in splits:
-            lacks = f" lacks the {split} data" if Path(where).is_dir() else ": there is no such folder"
-            raise FileNotFoundError(f"--data {corpus.name}={where}{lacks}. It should hold {expected}")
-    return {**found, **corpus.arguments}
+            problem = f" lacks the {split} data" if Path(folder).is_dir() else ": there is no such folder"
+            raise FileNotFoundError(
+                f"--data {corpus.name}={folder}{problem}. It should hold {_expected(corpus, splits)}"
+            )
+    return {**files, **corpus.arguments}
+
+
+def _names(corpus: Corpus, split: str) -> list[str]:
+    return [*SPLITS[split], *(corpus.files.get(split) or ())]
+
+
+def _expected(corpus: Corpus, splits: Sequence[str]) -> str:
+    """Describe the files of a corpus."""
+    files = []
+    for split in splits:
+        files.append(" or ".join(f"{name}.*" for name in _names(corpus, split) if name != "."))
+    return f"{', '.join(files)}: {corpus.format}"
+
+
+def _file_of(corpus: Corpus, split: str, folder: str) -> Path | None:
+    """Return the file of a split, or None if it does not exist."""
+    if folder == SAMPLES:
+        return RESOURCES / corpus.sample[split]
+    for name in _names(corpus, split):
+        for suffix in SUFFIXES:
+            path = Path(folder, f"{name}{suffix}")
+            if path.exists():
+                return path
+    return None

@@ -8,29 +8,32 @@ import timeit
 import torch
 
 from hf_localattn.registry import family_of
-from hf_localattn.studies.study import Study
+from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.training.models import load_model_and_tokenizer
 
 BATCH_SIZES = (1, 8, 32)
 REPEATS = 5
 
 
-def profile(study: Study) -> dict[str, float]:
+def profile(command: ScriptCommand) -> dict[str, float]:
     """Return the number of parameters of a token classification model, and its inference time for each batch size.
 
     Each text consists of `max_seq_length` random tokens with one query token. The time is the minimum of several runs.
     """
-    device, length = study.training_args.device, study.data_args.max_seq_length
-    model, _ = load_model_and_tokenizer("token-classification", study.model_args, study.training_args, num_labels=2)
-    model.eval().to(device)
+    args = command.training_args
+    model, _ = load_model_and_tokenizer("token-classification", command.model_args, args, num_labels=2)
+    model.eval().to(args.device)
     family = family_of(model.config)
-    metrics = {"parameters": float(sum(parameter.numel() for parameter in model.parameters()))}
+    query = None if family is None else family.query
+    metrics = {"parameters": float(model.num_parameters())}
+    length = command.data_args.max_seq_length
     length = min(length, getattr(model.config, "max_position_embeddings", None) or length)
     for size in BATCH_SIZES:
-        inputs = {"input_ids": torch.randint(5, model.config.vocab_size, (size, length), device=device)}
-        if family is not None and family.query is not None and family.query in model.config.required_inputs:
-            inputs[family.query] = torch.zeros_like(inputs["input_ids"])
-            inputs[family.query][:, length // 2] = 1
+        ids = torch.randint(5, model.config.vocab_size, (size, length), device=args.device)
+        inputs = {"input_ids": ids}
+        if query is not None and query in model.config.required_inputs:
+            inputs[query] = torch.zeros_like(ids)
+            inputs[query][:, length // 2] = 1
 
         @torch.no_grad()
         def forward(inputs: dict[str, torch.Tensor] = inputs) -> None:
@@ -42,18 +45,20 @@ def profile(study: Study) -> dict[str, float]:
     return metrics
 
 
-def text_statistics(study: Study) -> dict[str, float]:
+def text_statistics(command: ScriptCommand) -> dict[str, float]:
     """Return the number of texts of each split, and their maximum, mean and minimum length in tokens.
 
     Special tokens are not counted. Texts are truncated to `max_seq_length` tokens.
     """
-    prepared = study.prepare()
-    special = prepared.trainer.processing_class.num_special_tokens_to_add()
+    run = command.prepare()
+    special = run.trainer.processing_class.num_special_tokens_to_add()
     metrics: dict[str, float] = {}
-    for split, features in prepared.features.items():
+    for split, features in run.features.items():
         lengths = [len(ids) - special for ids in features["input_ids"]]
-        own = {"rows": len(lengths), "max": max(lengths), "mean": statistics.fmean(lengths), "min": min(lengths)}
-        metrics |= {f"{split}_{name}": float(value) for name, value in own.items()}
+        metrics[f"{split}_rows"] = float(len(lengths))
+        metrics[f"{split}_max"] = float(max(lengths))
+        metrics[f"{split}_mean"] = statistics.fmean(lengths)
+        metrics[f"{split}_min"] = float(min(lengths))
     return metrics
 
 

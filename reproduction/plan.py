@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_parser
-from hf_localattn.studies.study import Study, content_digest
+from hf_localattn.studies.script_command import ScriptCommand, content_digest
 from hf_localattn.tasks.task import LIMITS
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from reproduction.measures import MEASURES
@@ -35,8 +35,20 @@ UNUSUAL = "[^A-Za-z0-9]+"
 PARTS = {"train": "do_train", "validation": "do_eval", "test": "do_predict"}
 
 SET_OTHERWISE = (
-    *("seed", "num_folds", "fold", "dataset_name", "train_file", "validation_file", "test_file", "search_space"),
-    *("workers", "ray_address", "output_dir", "resume_from_checkpoint", "streaming", *PARTS.values()),
+    "seed",
+    "num_folds",
+    "fold",
+    "dataset_name",
+    "train_file",
+    "validation_file",
+    "test_file",
+    "search_space",
+    "workers",
+    "ray_address",
+    "output_dir",
+    "resume_from_checkpoint",
+    "streaming",
+    *PARTS.values(),
 )
 """Arguments that `--args` does not accept."""
 
@@ -81,38 +93,52 @@ def select(
         ValueError: an option has an invalid value.
     """
     table = load_table(name)
-    for kind, given, there in (("row", rows, table.rows), ("task", tasks, table.tasks)):
-        if unknown := [one for one in given or () if one not in there]:
-            raise ValueError(f"{name} has no {kind} {unknown[0]!r}. It has {', '.join(there)}.")
+    _check_names(rows, table.rows, f"{name} has no row")
+    _check_names(tasks, table.tasks, f"{name} has no task")
     chosen = [task for task in table.tasks.values() if tasks is None or task.name in tasks]
-    titles = dict.fromkeys(title for task in chosen for title in task.test_corpora)
-    if unknown := [title for title in test_corpora or () if title not in titles]:
-        raise ValueError(f"--test-corpora {unknown[0]}: the further test corpora are {', '.join(titles) or 'none'}.")
-    for task in chosen if test_corpora is not None else ():
-        task.test_corpora = {title: own for title, own in task.test_corpora.items() if title in (test_corpora or ())}
-    places = dict[str, str]()
-    for word in (one for one in data if one != SAMPLES):
-        corpus, _, folder = word.partition("=")
-        if not folder:
-            raise ValueError(f"--data {word}: write CORPUS=FOLDER, or {SAMPLES}.")
-        if corpus not in load_corpora():
-            known = dict.fromkeys(own for task in chosen for own in (task.corpus, *task.test_corpora.values()))
-            raise ValueError(f"--data {word}: there is no corpus {corpus!r}. {name} reads {', '.join(known)}.")
-        places[corpus] = folder if folder == SAMPLES else str(Path(folder).expanduser().resolve())
+    if test_corpora is not None:
+        titles = dict.fromkeys(title for task in chosen for title in task.test_corpora)
+        _check_names(test_corpora, titles, f"--test-corpora: {name} has no further corpus")
+        for task in chosen:
+            corpora = task.test_corpora.items()
+            task.test_corpora = {title: corpus for title, corpus in corpora if title in test_corpora}
+    folders = _folders([word for word in data if word != SAMPLES], name, chosen)
     arguments = dict(map(parse_argument, args))
     options: dict[str, Any] = {"rows": rows, "tasks": tasks, **settings}
-    options["data"] = [*([SAMPLES] if SAMPLES in data else []), *map("=".join, places.items())] or None
-    options |= {"test_corpora": test_corpora, "args": format_assignments(arguments) or None}
-    told = {key.replace("_", "-"): value for key, value in options.items() if value is not None}
+    samples = [SAMPLES] if SAMPLES in data else []
+    options["data"] = [*samples, *map("=".join, folders.items())] or None
+    options["test_corpora"] = test_corpora
+    options["args"] = format_assignments(arguments) or None
+    words = {key.replace("_", "-"): value for key, value in options.items() if value is not None}
     return Selection(
         table=table,
         rows=[row for row in table.rows.values() if rows is None or row.name in rows],
         tasks=chosen,
-        command=f"python -m reproduction {name} {command_line(told)}".rstrip(),
-        data=(dict.fromkeys(load_corpora(), SAMPLES) if SAMPLES in data else {}) | places,
+        command=f"python -m reproduction {name} {format_options(words)}".rstrip(),
+        data=(dict.fromkeys(load_corpora(), SAMPLES) if samples else {}) | folders,
         args=arguments,
         **settings,
     )
+
+
+def _check_names(names: Sequence[str] | None, possible: Iterable[str], problem: str) -> None:
+    for name in names or ():
+        if name not in possible:
+            raise ValueError(f"{problem} {name!r}. It has {', '.join(possible) or 'none'}.")
+
+
+def _folders(words: Sequence[str], table: str, tasks: Sequence[TableTask]) -> dict[str, str]:
+    """Return the folder of each corpus in words CORPUS=FOLDER."""
+    folders: dict[str, str] = {}
+    for word in words:
+        corpus, _, folder = word.partition("=")
+        if not folder:
+            raise ValueError(f"--data {word}: write CORPUS=FOLDER, or {SAMPLES}.")
+        if corpus not in load_corpora():
+            corpora = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
+            raise ValueError(f"--data {word}: there is no corpus {corpus!r}. {table} reads {', '.join(corpora)}.")
+        folders[corpus] = folder if folder == SAMPLES else str(Path(folder).expanduser().resolve())
+    return folders
 
 
 def parse_argument(word: str) -> tuple[str, Any]:
@@ -130,13 +156,14 @@ class TableRun:
     """One run of a row's model on a task of a table.
 
     Attributes:
+        index: index of the run, from 1.
         options: options of the script by name, except the output folder.
         tests: data options of each further test corpus, by title.
     """
 
     row: Row
     task: TableTask
-    number: int
+    index: int
     options: Mapping[str, Any]
     tests: Mapping[str, Mapping[str, Any]]
     root: Path
@@ -153,7 +180,10 @@ class TableRun:
     @property
     def script(self) -> str:
         """Name of the script, also of a measure."""
-        return MEASURES[self.task.script][0] if self.task.script in MEASURES else self.task.script.removeprefix("run_")
+        if self.task.script in MEASURES:
+            script, _ = MEASURES[self.task.script]
+            return script
+        return self.task.script.removeprefix("run_")
 
     @property
     def has_ratios(self) -> bool:
@@ -166,33 +196,41 @@ class TableRun:
 
         Files and folders are known by their content, so that they may move.
         """
-        known = {name: _content(name, value) for name, value in self.options.items() if name != "fold"}
-        text = json.dumps([self.task.script, known], sort_keys=True, default=str)
+        options = {name: _content(name, value) for name, value in self.options.items() if name != "fold"}
+        text = json.dumps([self.task.script, options], sort_keys=True, default=str)
         name = f"{self.task.script}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        name += f"-{re.sub(UNUSUAL, '-', device_name())}" if self.has_ratios else ""
-        return self.root / name / f"fold-{self.number}" if self.task.folds else self.root / name
+        if self.has_ratios:
+            name += f"-{re.sub(UNUSUAL, '-', device_name())}"
+        folder = self.root / name
+        return folder / f"fold-{self.index}" if self.task.folds else folder
 
     @property
     def command(self) -> str:
         """Command line of the run without absolute paths. For a measure, this is a comment."""
-        told = {name: value for name, value in self.options.items() if value != [] and name not in COMMON}
+        options = {name: value for name, value in self.options.items() if value != [] and name not in COMMON}
         if self.task.script in MEASURES:
-            return f"# {self.task.script} of {command_line(told)}"
-        output = f"{self.row.name}-{self.task.name}" + (f"-{self.options['seed']}" if self.task.folds is None else "")
-        return f"python {self.task.script}.py {command_line({**told, 'output_dir': output})}"
+            return f"# {self.task.script} of {format_options(options)}"
+        output = f"{self.row.name}-{self.task.name}"
+        if self.task.folds is None:
+            output += f"-{self.options['seed']}"
+        return f"python {self.task.script}.py {format_options({**options, 'output_dir': output})}"
 
-    def study(self, folder: Path = Path("unused"), **changes: Any) -> Study:
+    def script_command(self, folder: Path = Path("unused"), **changes: Any) -> ScriptCommand:
         """Return the command of the run with an output folder, and further options."""
-        return Study.of(self.script, {**self.options, "output_dir": str(folder), **changes})
+        return ScriptCommand.of(self.script, {**self.options, "output_dir": str(folder), **changes})
 
 
 def _content(name: str, value: Any) -> Any:
     """Return the digest of the file or folder that an option names; return other values unchanged."""
     if name == "local_config":
-        pairs = [word.partition("=")[::2] for word in value]
-        return [[key, _content("backbone", own) if key == "parser" else own] for key, own in pairs]
-    is_path = name.endswith("_file") or name in ("backbone", "dataset_name")
-    return digest(Path(value)) if is_path and isinstance(value, str) and Path(value).exists() else value
+        pairs = []
+        for word in value:
+            key, _, setting = word.partition("=")
+            pairs.append([key, _content(key, setting)])
+        return pairs
+    may_be_path = name.endswith("_file") or name in ("backbone", "dataset_name", "parser")
+    is_path = may_be_path and isinstance(value, str) and Path(value).exists()
+    return digest(Path(value)) if is_path else value
 
 
 def plan(selection: Selection, root: Path = Path("runs")) -> list[TableRun]:
@@ -200,67 +238,99 @@ def plan(selection: Selection, root: Path = Path("runs")) -> list[TableRun]:
 
     `root` is the folder of all runs. If the data of some tasks is missing, a `ValueError` names all these tasks.
     """
-    runs, problems = list[TableRun](), dict[str, None]()  # several tasks may have the same problem
+    runs: list[TableRun] = []
+    problems: dict[str, None] = {}  # several tasks may have the same problem
     for task in selection.tasks:
         rows = [row for row in selection.rows if row.family is not None and task.name in (row.tasks or [task.name])]
         count = selection.num_runs or task.folds or selection.table.runs
         if task.folds is not None and count > task.folds:
             raise ValueError(f"--num-runs {count}: {task.name} is a cross-validation of {task.folds} folds, no more.")
+        if not rows:
+            continue
         try:
-            data, tests = _data(task, selection) if rows else ({}, {})
+            data = _data(task, selection)
+            tests = _test_data(task, selection)
         except (ValueError, OSError) as error:
             problems[str(error)] = None
             continue
         for row in rows:
-            options = {**_options(row, task, selection, data), **COMMON}
-            for number in range(1, count + 1):
-                folds = {"seed": 0, "num_folds": task.folds, "fold": number}
-                own = options | ({"seed": number - 1} if task.folds is None else folds)
-                runs.append(TableRun(row, task, number, own, tests, root))
+            common = {**_options(row, task, selection, data), **COMMON}
+            for index in range(1, count + 1):
+                options = {**common, "seed": index - 1}
+                if task.folds is not None:
+                    options |= {"seed": 0, "num_folds": task.folds, "fold": index}
+                runs.append(TableRun(row, task, index, options, tests, root))
     if problems:
         raise ValueError(" ".join(problems))
     rows = selection.rows
-    return sorted(runs, key=lambda run: (run.number, rows.index(run.row), selection.tasks.index(run.task)))
+    return sorted(runs, key=lambda run: (run.index, rows.index(run.row), selection.tasks.index(run.task)))
 
 
-def _data(task: TableTask, selection: Selection) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the data options of a task, and those of its further test corpora by title."""
-    corpora, tests = load_corpora(), dict[str, dict[str, Any]]()
-    for title, name in task.test_corpora.items():
-        split = "test" if "test" in corpora[name].files else "train"  # without a test split, all rows are test rows
-        arguments = corpus_arguments(corpora[name], [split], selection.data.get(name))
-        file = arguments.pop(f"{split}_file", None)
-        tests[title] = arguments if file is None else {**arguments, "test_file": file}
+def _data(task: TableTask, selection: Selection) -> dict[str, Any]:
+    """Return the data options of a task."""
+    corpus = load_corpora()[task.corpus]
     # A profile reads no data, but the arguments of a script must name a data source.
-    where = SAMPLES if task.script == "profile" else selection.data.get(task.corpus)
-    there = list(corpora[task.corpus].files)
+    folder = SAMPLES if task.script == "profile" else selection.data.get(task.corpus)
+    if task.folds is not None:  # missing splits are held out from the training data
+        options = corpus_arguments(corpus, ["train"], folder, list(corpus.files))
+        return options | dict.fromkeys(PARTS.values(), True)
+    splits = list(corpus.files)
     predicts = any(score.metric.startswith("predict_") for score in task.scores.values())
-    parts = [split for split in there if split != "test" or predicts or task.script == "statistics"]
-    needed = parts if task.folds is None else ["train"]  # of folds, missing splits are held out from the training data
-    data = corpus_arguments(corpora[task.corpus], needed, where, there if task.folds else ())
-    return data | {option: True for split, option in PARTS.items() if task.folds or split in parts}, tests
+    if "test" in splits and not predicts and task.script != "statistics":
+        splits.remove("test")
+    options = corpus_arguments(corpus, splits, folder)
+    for split, option in PARTS.items():
+        if split in splits:
+            options[option] = True
+    return options
+
+
+def _test_data(task: TableTask, selection: Selection) -> dict[str, dict[str, Any]]:
+    """Return the data options of the further test corpora of a task, by title."""
+    tests: dict[str, dict[str, Any]] = {}
+    for title, name in task.test_corpora.items():
+        corpus = load_corpora()[name]
+        split = "test" if "test" in corpus.files else "train"  # without a test split, all rows are test rows
+        options = corpus_arguments(corpus, [split], selection.data.get(name))
+        if f"{split}_file" in options:
+            options["test_file"] = options.pop(f"{split}_file")
+        tests[title] = options
+    return tests
 
 
 def _options(row: Row, task: TableTask, selection: Selection, data: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the options of table, task and row, the data options, and the settings of the caller."""
-    own = row.recipe(task)
-    fields, family = own["local_config"], FAMILIES.get(own["family"])
-    if family is not None and "parser" in family.tokenizer_settings:
-        given, settings = family.split_fields(fields)
-        if settings["parser"] is not None if "parser" in settings else family.needs_parse(family.config(**given)):
-            parser = str(tiny_parser()) if selection.parser == "tiny" else selection.parser
-            fields = {**fields, "parser": parser or settings.get("parser", DEFAULT_PARSER)}
-    own |= {"local_config": format_assignments(fields), "backbone": selection.backbone or own["backbone"]}
-    limited = LIMITS.values() if selection.max_samples else ()
-    merged = own | dict(data) | dict.fromkeys(limited, selection.max_samples) | selection.args
-    return {name: value for name, value in merged.items() if value is not None}
+    options = row.recipe(task)
+    fields = options["local_config"]
+    if _needs_parser(options["family"], fields):
+        parser = str(tiny_parser()) if selection.parser == "tiny" else selection.parser
+        parser = parser or fields.get("parser", DEFAULT_PARSER)
+        fields = {**fields, "parser": parser}
+    options["local_config"] = format_assignments(fields)
+    options["backbone"] = selection.backbone or options["backbone"]
+    options |= data
+    if selection.max_samples:
+        options |= dict.fromkeys(LIMITS.values(), selection.max_samples)
+    options |= selection.args
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _needs_parser(name: str, settings: dict[str, Any]) -> bool:
+    """Return True if a model with these settings parses its texts. The parser null stands for no parser."""
+    family = FAMILIES.get(name)
+    if family is None or "parser" not in family.tokenizer_settings:
+        return False
+    if "parser" in settings:
+        return settings["parser"] is not None
+    fields, _ = family.split_fields(settings)
+    return family.needs_parse(family.config(**fields))
 
 
 def check_runs(runs: Sequence[TableRun]) -> None:
     """Raise `ValueError` if the options or the parser of a run are wrong. The message names row and task."""
     for key, run in {run.key: run for run in runs}.items():
         try:
-            run.study()
+            run.script_command()
             for word in run.options["local_config"]:
                 if word.startswith("parser="):
                     load_pipeline(word.removeprefix("parser="))
@@ -273,22 +343,28 @@ def device_name() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
-def command_line(options: Mapping[str, Any]) -> str:
-    """Format options for a shell, without absolute paths. A list becomes several words.
+def format_options(options: Mapping[str, Any]) -> str:
+    """Format options for a shell, without absolute paths. A list becomes several words."""
+    words = []
+    for name, value in options.items():
+        words.append(f"--{name}")
+        values = value if isinstance(value, list | tuple) else [value]
+        words += map(_format_word, map(format_value, values))
+    return " ".join(words)
+
+
+def _format_word(word: str) -> str:
+    """Format a word for a shell, with a relative path.
 
     `$DATA` stands for a folder of data, encoders and parsers. Files of this package are relative to the folder of the
     scripts.
     """
-    words, package = [], Path(hf_localattn.__file__).resolve().parent
-    for name, own in options.items():
-        words.append(f"--{name}")
-        for word in map(format_value, own if isinstance(own, list | tuple) else [own]):
-            prefix, path = word[: word.find("=") + 1], Path(word.rpartition("=")[2])
-            if not path.is_absolute():
-                words.append(shlex.quote(word))
-            elif path.is_relative_to(package):
-                words.append(shlex.quote(f"{prefix}{path.relative_to(package.parent)}"))
-            else:
-                end = Path(path.parent.name, path.name) if path.is_file() else path.name
-                words.append(f'"{prefix}$DATA/{end}"')
-    return " ".join(words)
+    package = Path(hf_localattn.__file__).resolve().parent
+    prefix = word[: word.find("=") + 1]
+    path = Path(word.rpartition("=")[2])
+    if not path.is_absolute():
+        return shlex.quote(word)
+    if path.is_relative_to(package):
+        return shlex.quote(f"{prefix}{path.relative_to(package.parent)}")
+    end = Path(path.parent.name, path.name) if path.is_file() else path.name
+    return f'"{prefix}$DATA/{end}"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import statistics
 from collections import Counter
@@ -13,63 +12,73 @@ from typing import Any
 
 from hf_localattn.files import atomic_write
 from hf_localattn.studies.compare import Comparison, compare_runs, format_interval, format_p, holm
-from hf_localattn.studies.study import write_results
+from hf_localattn.studies.script_command import write_results
 from reproduction.corpora import load_corpora
 from reproduction.plan import Selection, TableRun
 from reproduction.runs import result_of
 from reproduction.tables import Row, Score, Table, TableTask
 
 Records = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
-"""Records of runs, with their `metrics` and digests of their `data`, by row and task and by run number."""
+"""Records of runs, with their `metrics` and digests of their `data`, by row and task and by index of the run."""
+
+Cell = dict[str, Any]
+"""A score of a row and task in `TABLE.json`."""
 
 
 def scores_of(records: Records, row: str, task: str, score: Score) -> dict[int, float]:
-    """Return a score of all runs of a row, by run number, in the paper's unit. JSON has null for NaN."""
-    known = {number: record["metrics"] for number, record in records.get((row, task), {}).items()}
-    found = {number: metrics[score.metric] for number, metrics in known.items() if score.metric in metrics}
-    return {number: math.nan if value is None else value * score.scale for number, value in found.items()}
+    """Return a score of all runs of a row, by index of the run, in the paper's unit. JSON has null for NaN."""
+    scores: dict[int, float] = {}
+    for index, record in records.get((row, task), {}).items():
+        if score.metric in record["metrics"]:
+            value = record["metrics"][score.metric]
+            scores[index] = math.nan if value is None else value * score.scale
+    return scores
 
 
-def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], records: Records) -> list[dict[str, Any]]:
+def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], records: Records) -> list[Cell]:
     """Return a cell of `TABLE.json` for each published or measured score, in the table's order.
 
     Numbers are in the paper's unit, or ratios to the baseline. `corrected_p_value` has Holm's correction for all
     comparisons of the table. Unknown values are None.
     """
-    cells = [
-        _cell(table, row, task, score, records)
-        for row in rows
-        for task in tasks
-        if row.tasks is None or task.name in row.tasks
-        for score in task.all_scores
-    ]
+    cells = []
+    for row in rows:
+        for task in tasks:
+            if row.tasks is None or task.name in row.tasks:
+                cells += [_cell(table, row, task, score, records) for score in task.all_scores]
     cells = [cell for cell in cells if cell["published"] is not None or cell["runs"]]
     corrected = holm([cell["p_value"] for cell in cells])
     for cell, p_value in zip(cells, corrected, strict=True):
-        known = cell["measured"] is not None and cell["published"] is not None
-        cell |= {"corrected_p_value": p_value, "difference": cell["measured"] - cell["published"] if known else None}
+        cell["corrected_p_value"] = p_value
+        cell["difference"] = None
+        if cell["measured"] is not None and cell["published"] is not None:
+            cell["difference"] = cell["measured"] - cell["published"]
     return cells
 
 
-def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Records) -> dict[str, Any]:
-    own = scores_of(records, row.name, task.name, score)
+def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Records) -> Cell:
+    scores = scores_of(records, row.name, task.name, score)
     published = row.printed(task, score.name)
     baseline = None if row.baseline is None else table.rows[row.baseline]
-    other = {} if baseline is None else scores_of(records, baseline.name, task.name, score)
+    baseline_scores = {} if baseline is None else scores_of(records, baseline.name, task.name, score)
     if score.ratio:
         reference = baseline or row  # a baseline is compared with itself
-        whole = list(filter(math.isfinite, scores_of(records, reference.name, task.name, score).values()))
-        unit = statistics.fmean(whole) if whole else 0.0
-        own, other = ({number: value / unit for number, value in one.items()} if unit else {} for one in (own, other))
-        known = reference.printed(task, score.name)
-        published = published / known if published is not None and known else None
-    values = [value for value in own.values() if math.isfinite(value)]
-    found = Comparison()
+        units = _finite(scores if baseline is None else baseline_scores)
+        scores = _ratios(scores, units)
+        baseline_scores = _ratios(baseline_scores, units)
+        published_unit = reference.printed(task, score.name)
+        published = published / published_unit if published is not None and published_unit else None
+    comparison = Comparison()
     if baseline is not None:
-        both = (records.get((name, task.name), {}) for name in (row.name, baseline.name))
-        data = ({number: record["data"] for number, record in one.items()} for one in both)
-        found = compare_runs(own, other, *data, folds=task.folds)
-    compared = dataclasses.asdict(found)
+        comparison = compare_runs(
+            scores,
+            baseline_scores,
+            _data_of(records, row.name, task.name),
+            _data_of(records, baseline.name, task.name),
+            folds=task.folds,
+        )
+    compared = dataclasses.asdict(comparison)
+    values = _finite(scores)
     return {
         "row": row.name,
         "row_title": row.title,
@@ -87,94 +96,154 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Record
     }
 
 
+def _finite(scores: Mapping[int, float]) -> list[float]:
+    return list(filter(math.isfinite, scores.values()))
+
+
+def _ratios(scores: Mapping[int, float], units: Sequence[float]) -> dict[int, float]:
+    """Return ratios to the mean of `units`; nothing without a unit."""
+    unit = statistics.fmean(units) if units else 0.0
+    return {index: score / unit for index, score in scores.items()} if unit else {}
+
+
+def _data_of(records: Records, row: str, task: str) -> dict[int, Any]:
+    return {index: record["data"] for index, record in records.get((row, task), {}).items()}
+
+
 def write_report(selection: Selection, path: Path, runs: Sequence[TableRun], searches: Sequence[Any] = ()) -> Records:
     """Write the measured table of a selection as JSON and as Markdown, and return the records of its finished runs.
 
     `path` is the .json file, and `searches` are the results of searches. Nothing is written if no run is finished.
     """
+    table = selection.table
     records: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
-    results, table = [], selection.table
+    results = []
     for run in runs:
-        if (record := result_of(run)) is None:
+        record = result_of(run)
+        if record is None:
             continue
-        records.setdefault(run.key, {})[run.number] = record
+        records.setdefault(run.key, {})[run.index] = record
         folder = str(run.folder.relative_to(path.parent))
-        where = {"row": run.row.name, "task": run.task.name, "run": run.number, "command": run.command}
-        kept = folder if (run.folder / "config.json").is_file() else None
-        results.append({**record, **where, "folder": folder, "folds": run.task.folds, "model": kept})
+        result = {
+            **record,
+            "row": run.row.name,
+            "task": run.task.name,
+            "run": run.index,
+            "command": run.command,
+            "folder": folder,
+            "folds": run.task.folds,
+            "model": folder if (run.folder / "config.json").is_file() else None,
+        }
+        results.append(result)
     if not results:
         return records
-    tasks = [task for task in selection.tasks if task.script != "profile"]  # a profile reads no data
-    corpora = dict.fromkeys(name for task in tasks for name in (task.corpus, *task.test_corpora.values()))
-    found = {
+    corpora: dict[str, str] = {}
+    for task in selection.tasks:
+        if task.script == "profile":  # it reads no data
+            continue
+        for name in (task.corpus, *task.test_corpora.values()):
+            corpora[name] = load_corpora()[name].place(selection.data.get(name))
+    report = {
         "table": table.name,
         **table.model_dump(include={"title", "source", "notes"}),
         "command": selection.command + (" --search" if searches else ""),
         "searches": searches,
-        "corpora": {name: load_corpora()[name].place(selection.data.get(name)) for name in corpora},
+        "corpora": corpora,
         "scores": summarize(table, selection.rows, selection.tasks, records),
         "runs": results,
     }
-    write_results(path, found)
-    atomic_write(path.with_suffix(".md"), as_markdown(found))
+    write_results(path, report)
+    atomic_write(path.with_suffix(".md"), as_markdown(report))
     return records
 
 
-def as_markdown(found: Mapping[str, Any]) -> str:
+def as_markdown(report: Mapping[str, Any]) -> str:
     """Format the content of `TABLE.json` as a Markdown table with its source and notes."""
-    ran = {(cell["row"], cell["task"]) for cell in found["scores"] if cell["measured"] is not None}
-    # Finished runs are shown without missing scores, such as times on shared cores.
-    cells = [c for c in found["scores"] if c["measured"] is not None or (c["row"], c["task"]) not in ran]
+    cells = list(_shown_cells(report["scores"]))
     baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
     against = f"against {baselines[0] if len(baselines) == 1 else 'baseline'}"
-    quotes = any(cell["published"] is not None for cell in cells)
-    columns = {"row": True, "task": len({cell["task"] for cell in cells}) > 1, "score": True, "published": quotes}
-    columns |= {"measured": True, "difference": quotes, against: True, "95 % interval": True, "corrected p (n)": True}
-    heads = [name for name, is_shown in columns.items() if is_shown]
-    lines = [f"## {found['title']}", "", f"{found['source']} (`{found['table']}`).", ""]
-    lines += [*(f"* {text}" for text in _about(found)), "", _line(heads), _line(["---"] * len(heads))]
-    lines += [_line(itertools.compress(_shown(cell), columns.values())) for cell in cells]
-    notes = []
-    for baseline in baselines if len(baselines) > 1 else ():
-        own = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
-        notes.append(f"The baseline of {', '.join(own)} is {baseline}.")
-    for remark in dict.fromkeys(cell["remark"] for cell in cells if cell["remark"]):
-        where = [f"{c['row_title']} ({c['task_title']}, {c['score']})" for c in cells if c["remark"] == remark]
-        notes.append(f"{', '.join(where)}: {remark}.")
-    lines += ["", *(f"* {note}" for note in [*notes, *found["notes"]]), "", "```bash", found["command"], "```"]
+    rows = [_texts(cell, against) for cell in cells]
+    columns = list(rows[0]) if rows else []
+    if len({cell["task"] for cell in cells}) == 1:
+        columns.remove("task")
+    if rows and all(cell["published"] is None for cell in cells):
+        columns.remove("published")
+        columns.remove("difference")
+    lines = [f"## {report['title']}", "", f"{report['source']} (`{report['table']}`).", ""]
+    lines += [f"* {text}" for text in _about(report)]
+    lines += ["", _line(columns), _line(["---"] * len(columns))]
+    for row in rows:
+        lines.append(_line(row[column] for column in columns))
+    lines.append("")
+    lines += [f"* {note}" for note in [*_notes(cells, baselines), *report["notes"]]]
+    lines += ["", "```bash", report["command"], "```"]
     return "\n".join(lines) + "\n"
 
 
-def _shown(cell: Mapping[str, Any]) -> list[str]:
-    """Return the texts of all columns of a cell."""
+def _shown_cells(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """Yield the cells without those that a finished run lacks, such as times on shared cores."""
+    finished = {(cell["row"], cell["task"]) for cell in cells if cell["measured"] is not None}
+    for cell in cells:
+        if cell["measured"] is not None or (cell["row"], cell["task"]) not in finished:
+            yield cell
 
-    def text(value: float | None, form: str = ".2f") -> str:
-        return "" if value is None else format(value, form if abs(value) < 1000 or "+" in form else ",.0f")
 
-    spread = "" if cell["deviation"] is None else f" ± {text(cell['deviation'])}"
-    numbers = [text(cell["published"]), text(cell["measured"]) + spread, text(cell["difference"], "+.2f")]
-    numbers.append(text(cell["against_baseline"], "+.2f"))
+def _notes(cells: Sequence[Cell], baselines: Sequence[str]) -> Iterator[str]:
+    """Yield lines on the rows' baselines, if there are several, and on comparisons."""
+    for baseline in baselines if len(baselines) > 1 else ():
+        rows = dict.fromkeys(cell["row_title"] for cell in cells if cell["baseline_title"] == baseline)
+        yield f"The baseline of {', '.join(rows)} is {baseline}."
+    places: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell["remark"]:
+            place = f"{cell['row_title']} ({cell['task_title']}, {cell['score']})"
+            places.setdefault(cell["remark"], []).append(place)
+    for remark, names in places.items():
+        yield f"{', '.join(names)}: {remark}."
+
+
+def _texts(cell: Cell, against: str) -> dict[str, str]:
+    """Return the texts of a cell by head of the column."""
+    spread = "" if cell["deviation"] is None else f" ± {_format(cell['deviation'])}"
     p_value = f"{format_p(cell['corrected_p_value'])} ({cell['pairs']})"
-    tests = [format_interval(cell["interval"]), p_value] if cell["pairs"] else ["", ""]
-    return [cell["row_title"], cell["task_title"], cell["score"], *numbers, *tests]
+    return {
+        "row": cell["row_title"],
+        "task": cell["task_title"],
+        "score": cell["score"],
+        "published": _format(cell["published"]),
+        "measured": _format(cell["measured"]) + spread,
+        "difference": _format(cell["difference"], "+.2f"),
+        against: _format(cell["against_baseline"], "+.2f"),
+        "95 % interval": format_interval(cell["interval"]) if cell["pairs"] else "",
+        "corrected p (n)": p_value if cell["pairs"] else "",
+    }
 
 
-def _about(found: Mapping[str, Any]) -> Iterator[str]:
+def _format(value: float | None, form: str = ".2f") -> str:
+    if value is None:
+        return ""
+    is_large = abs(value) >= 1000 and form == ".2f"
+    return format(value, ",.0f" if is_large else form)
+
+
+def _about(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines on data, searches and versions."""
-    yield f"Data: {'; '.join(f'{name} from {where}' for name, where in found['corpora'].items())}."
-    for search in found["searches"]:
-        tried = len(search["tried"]) + len(search["failed"])
+    corpora = (f"{name} from {place}" for name, place in report["corpora"].items())
+    yield f"Data: {'; '.join(corpora)}."
+    for search in report["searches"]:
+        count = len(search["tried"]) + len(search["failed"])
         failed = f", of which {len(search['failed'])} failed" if search["failed"] else ""
         best = ", ".join(f"{name} {value}" for name, value in search["best"].items())
         yield (
-            f"Searched for {search['row']}, {search['task']}, with the first seed: {tried} settings"
+            f"Searched for {search['row']}, {search['task']}, with the first seed: {count} settings"
             f"{failed}; the best is {best}, with {search['metric']} {search['score']:.4f}."
         )
-    places = Counter(
-        f"{', '.join(map(' '.join, run['versions'].items()))}, on {run['device']}" for run in found["runs"]
-    )
-    for place, count in places.items():
-        yield f"{count} run{'' if count == 1 else 's'}: {place}."
+    environments: Counter[str] = Counter()
+    for run in report["runs"]:
+        versions = ", ".join(map(" ".join, run["versions"].items()))
+        environments[f"{versions}, on {run['device']}"] += 1
+    for environment, count in environments.items():
+        yield f"{count} run{'' if count == 1 else 's'}: {environment}."
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
@@ -16,8 +17,11 @@ Named = Annotated[dict[str, E], BeforeValidator(named)]
 PAPERS = tuple(name.partition("-")[0] for name in FAMILIES)
 """Prefixes of table names, in the order of the papers."""
 
-OF_ROWS, OF_TASKS = ("backbone", "family", "baseline"), ("scores", "arguments")
-"""Keys of a table with the defaults of its rows, and of its tasks."""
+ROW_DEFAULTS = ("backbone", "family", "baseline")
+"""Keys of a table with the defaults of its rows."""
+
+TASK_DEFAULTS = ("scores", "arguments")
+"""Keys of a table with the defaults of its tasks."""
 
 
 class Score(Entry):
@@ -63,12 +67,12 @@ class TableTask(Entry):
     @property
     def all_scores(self) -> list[Score]:
         """Scores of the task and of its further test corpora."""
-        others = [
-            score.model_copy(update={"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"})
-            for title in self.test_corpora
-            for score in self.scores.values()
-        ]
-        return [*self.scores.values(), *others]
+        scores = list(self.scores.values())
+        for title in self.test_corpora:
+            for score in self.scores.values():
+                names = {"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"}
+                scores.append(score.model_copy(update=names))
+        return scores
 
 
 class Row(Entry):
@@ -96,7 +100,8 @@ class Row(Entry):
 
     def printed(self, task: TableTask, score: str) -> float | None:
         """Return the published number, or None if the paper does not print this number."""
-        return dict(zip(task.scores, self.published.get(task.name, ()), strict=False)).get(score)
+        numbers = self.published.get(task.name, ())
+        return dict(zip(task.scores, numbers, strict=False)).get(score)
 
     def recipe(self, task: TableTask) -> dict[str, Any]:
         """Merge the arguments of task and row. Arguments of the row take precedence.
@@ -160,8 +165,8 @@ def table_names() -> list[str]:
     """Return the names of all tables in the order of the papers: tables, then figures, then studies."""
 
     def place(name: str) -> tuple[int, bool, bool, int]:
-        paper, _, number = name.partition("-")
-        return PAPERS.index(paper), "study" in name, "figure" in name, int(number.rpartition("-")[2])
+        paper, _, kind = name.partition("-")
+        return PAPERS.index(paper), "study" in kind, "figure" in kind, int(kind.rpartition("-")[2])
 
     return sorted((path.stem for path in (FOLDER / "tables").glob("*.yaml")), key=place)
 
@@ -175,31 +180,47 @@ def load_table(name: str) -> Table:
     if name not in table_names():
         raise ValueError(f"There is no table {name!r}. Choose one of {', '.join(table_names())}.")
     content = _content(name)
-    scores, arguments = (content.pop(key, {}) for key in OF_TASKS)
-    defaults = {key: content.pop(key) for key in OF_ROWS if key in content}
+    scores = content.pop("scores", {})
+    arguments = content.pop("arguments", {})
+    row_defaults = {key: content.pop(key) for key in ROW_DEFAULTS if key in content}
     for key, task in content["tasks"].items():
-        own = {**arguments, **task.get("arguments", {})}
-        content["tasks"][key] = {"scores": scores, **task, "arguments": own}
-    for key, given in content["rows"].items():
-        row = content["rows"][key] = {**({} if "reason" in given else defaults), **given}
-        row["baseline"] = None if row.get("baseline") == key else row.get("baseline")
-        printed = given.get("published", {})
-        printed = printed if isinstance(printed, dict) else dict.fromkeys(content["tasks"], printed)
-        row["published"] = {  # inherited rows may have numbers of tasks that are not inherited
-            task: own if isinstance(own, list) else [own] for task, own in printed.items() if task in content["tasks"]
+        content["tasks"][key] = {
+            "scores": scores,
+            **task,
+            "arguments": {**arguments, **task.get("arguments", {})},
         }
+    for key, entry in content["rows"].items():
+        row = {**({} if "reason" in entry else row_defaults), **entry}
+        if row.get("baseline") == key:
+            row["baseline"] = None
+        row["published"] = _published(entry.get("published", {}), content["tasks"])
+        content["rows"][key] = row
     return Table.model_validate({"name": name, **content})
+
+
+def _published(numbers: Any, tasks: Iterable[str]) -> dict[str, list[Any]]:
+    """Return the printed numbers of a row as a list for each task."""
+    if not isinstance(numbers, dict):
+        numbers = dict.fromkeys(tasks, numbers)
+    published = {}
+    for task, values in numbers.items():
+        if task in tasks:  # inherited rows may have numbers of tasks that are not inherited
+            published[task] = values if isinstance(values, list) else [values]
+    return published
 
 
 def _content(name: str) -> dict[str, Any]:
     """Read the file of a table and merge the table in its key `like`."""
-    content: dict[str, Any] = yaml.safe_load((FOLDER / "tables" / f"{name}.yaml").read_text(encoding="utf-8"))
+    text = (FOLDER / "tables" / f"{name}.yaml").read_text(encoding="utf-8")
+    content: dict[str, Any] = yaml.safe_load(text)
     other = content.pop("like", None)
     if other is None:
         return content
     base = _content(other)
     for part in ("tasks", "rows"):  # a list, or names without a value, stand for inherited entries
-        own = content.get(part, base.get(part, {}))
-        named = own if isinstance(own, dict) else dict.fromkeys(own)
-        content[part] = {key: base[part][key] if given is None else given for key, given in named.items()}
-    return {**{key: base[key] for key in ("runs", *OF_ROWS, *OF_TASKS) if key in base}, **content}
+        entries = content.get(part, base.get(part, {}))
+        if isinstance(entries, list):
+            entries = dict.fromkeys(entries)
+        content[part] = {key: base[part][key] if entry is None else entry for key, entry in entries.items()}
+    inherited = {key: base[key] for key in ("runs", *ROW_DEFAULTS, *TASK_DEFAULTS) if key in base}
+    return {**inherited, **content}

@@ -16,11 +16,11 @@ from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.files import remove_leftovers
 from hf_localattn.studies.processes import RunFailed, finished, run_all
+from hf_localattn.studies.script_command import FOLDS, ScriptCommand, argument_classes, write_results
 from hf_localattn.studies.search import Search
-from hf_localattn.studies.study import FOLDS, Study, argument_classes, write_results
 from hf_localattn.tasks import Task
 from hf_localattn.training.arguments import set_up_logging
-from hf_localattn.training.output_folder import save_run
+from hf_localattn.training.output_folder import save_arguments
 from hf_localattn.training.reading import build_arguments
 from hf_localattn.training.run_record import scores_of
 
@@ -43,13 +43,12 @@ def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
         with exit_on_user_error():
             model_args, data_args, training_args = build_arguments(argument_classes(task), options)
             set_up_logging(training_args)
-            study = Study(task, model_args, data_args, training_args, options)
-            execute = _prepare(study, claim)
+            execute = _prepare(ScriptCommand(task, model_args, data_args, training_args, options), claim)
         with exit_on_user_error(OSError, RunFailed):
             return execute()
 
 
-def _prepare(study: Study, claim: ExitStack) -> Callable[[], dict[str, float]]:
+def _prepare(study: ScriptCommand, claim: ExitStack) -> Callable[[], dict[str, float]]:
     """Lock the output folder, check everything, and return a function that executes the command."""
     fold, is_search = study.data_args.fold, study.training_args.search_space is not None
     has_folds = study.data_args.num_folds is not None and not is_search
@@ -66,11 +65,11 @@ def _prepare(study: Study, claim: ExitStack) -> Callable[[], dict[str, float]]:
         return lambda: metrics
     run = command.prepare()
     if has_folds and study.training_args.should_save:
-        save_run(study.folder, arguments)
+        save_arguments(study.folder, arguments)
     return run.execute
 
 
-def _check(study: Study, option: str | None) -> None:
+def _check(study: ScriptCommand, option: str | None) -> None:
     """Raise errors for arguments that cannot be used together. `option` is that of a search or of folds."""
     args, fold = study.training_args, study.data_args.fold
     is_study = option is not None and (option != "--num_folds" or fold is None)
@@ -97,7 +96,7 @@ class CrossValidation:
     sample standard deviation.
     """
 
-    def __init__(self, study: Study, arguments: Mapping[str, Any]):
+    def __init__(self, study: ScriptCommand, arguments: Mapping[str, Any]):
         self.study, self.arguments = study, arguments
         self.numbers = range(1, (study.data_args.num_folds or 0) + 1)
         found = {number: finished(study.folder / f"fold-{number}") for number in self.numbers}
@@ -108,7 +107,7 @@ class CrossValidation:
     def execute(self) -> dict[str, float]:
         """Run the unfinished folds, and return mean and deviation of each score (`eval_f1_mean`, `eval_f1_std`)."""
         args = self.study.training_args
-        save_run(self.study.folder, self.arguments)
+        save_arguments(self.study.folder, self.arguments)
         self._write()
         left = [number for number in self.numbers if number not in self.results]
         runs = [self.study.script_run(self.study.folder / f"fold-{number}", fold=number) for number in left]

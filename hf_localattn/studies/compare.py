@@ -18,7 +18,7 @@ from hf_localattn.errors import join_names
 from hf_localattn.extras import LazyExtra
 from hf_localattn.parsing import read_json
 from hf_localattn.studies.processes import finished
-from hf_localattn.studies.study import FOLDS, write_results
+from hf_localattn.studies.script_command import FOLDS, write_results
 from hf_localattn.training.output_folder import RUN
 from hf_localattn.training.run_record import NO_SCORES
 
@@ -47,10 +47,10 @@ class Comparison:
 
 
 def compare_runs(
-    own: Mapping[int, float],
-    other: Mapping[int, float],
-    own_data: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
-    other_data: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
+    first: Mapping[int, float],
+    second: Mapping[int, float],
+    first_data: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
+    second_data: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
     *,
     folds: int | None = None,
 ) -> Comparison:
@@ -60,41 +60,59 @@ def compare_runs(
     their differences is corrected (Nadeau and Bengio 2003): the factor 1/n becomes 1/n + 1/(folds - 1).
 
     Args:
-        own: scores of the first result, by number of the run.
-        other: scores of the second result.
-        own_data: digest of each split, by number of the run of the first result, *optional*.
-        other_data: the same of the second result, *optional*.
+        first: scores of the first result, by index of the run.
+        second: scores of the second result.
+        first_data: digest of each split, by index of the run of the first result, *optional*.
+        second_data: the same of the second result, *optional*.
         folds: number of folds, if the runs are folds of a cross-validation, *optional*.
 
     Example:
-        >>> found = compare_runs({0: 81.0, 1: 83.0, 2: 82.0}, {0: 79.5, 1: 80.5, 2: 81.0})
-        >>> round(found.difference, 2), [round(end, 2) for end in found.interval], round(found.p_value, 3)
-        (1.67, [-0.23, 3.56], 0.063)
+        >>> comparison = compare_runs({0: 81.0, 1: 83.0, 2: 82.0}, {0: 79.5, 1: 80.5, 2: 81.0})
+        >>> round(comparison.difference, 2), [round(end, 2) for end in comparison.interval]
+        (1.67, [-0.23, 3.56])
+        >>> round(comparison.p_value, 3)
+        0.063
     """
-    common = sorted(own.keys() & other.keys())
+    common = sorted(first.keys() & second.keys())
+    if not (first and second):
+        return Comparison()
     if not common:
-        return Comparison(remark="no run of both has the same seed or fold: not compared" if own and other else None)
-    differences = np.array([own[number] - other[number] for number in common], dtype=float)
+        return Comparison(remark="no run of both has the same seed or fold: not compared")
+    differences = np.array([first[index] - second[index] for index in common], dtype=float)
     if not np.isfinite(differences).all():
         return Comparison(remark="a score is NaN: not compared")
-    data = [(own_data.get(number, {}), other_data.get(number, {})) for number in common]
-    if differ := {split for one, two in data for split in one.keys() & two.keys() if one[split] != two[split]}:
-        return Comparison(remark=f"the runs have other data ({', '.join(sorted(differ))}): not compared")
-    found = Comparison(difference=float(differences.mean()), pairs=len(common))
-    unpaired = ", ".join(map(str, sorted(own.keys() ^ other.keys())))
-    remarks = [f"run {unpaired} of only one of both is left out of the difference"] if unpaired else []
-    if found.pairs == 1:
+    splits = set[str]()
+    for index in common:
+        a = first_data.get(index, {})
+        b = second_data.get(index, {})
+        splits |= {split for split in a.keys() & b.keys() if a[split] != b[split]}
+    if splits:
+        return Comparison(remark=f"the runs have other data ({', '.join(sorted(splits))}): not compared")
+    comparison = Comparison(difference=float(differences.mean()), pairs=len(common))
+    remarks = []
+    unpaired = sorted(first.keys() ^ second.keys())
+    if unpaired:
+        indices = ", ".join(map(str, unpaired))
+        remarks.append(f"run {indices} exists on one side only and is not compared")
+    if comparison.pairs == 1:
         remarks.append("one run: no interval")
     elif differences.std(ddof=1) <= SAME * max(1.0, float(np.abs(differences).max())):
         remarks.append("all differences are equal: no interval")
     else:
-        overlap = 0.0 if folds is None else 1 / (folds - 1)
-        error = math.sqrt(float(differences.var(ddof=1)) * (1 / found.pairs + overlap))
-        low, high = stats.t.interval(0.95, found.pairs - 1, loc=found.difference, scale=error)
-        found.interval = float(low), float(high)
-        found.p_value = 2 * float(stats.t.sf(abs(differences.mean()) / error, found.pairs - 1))
-    found.remark = "; ".join(remarks) or None
-    return found
+        _add_t_test(comparison, differences, folds)
+    comparison.remark = "; ".join(remarks) or None
+    return comparison
+
+
+def _add_t_test(comparison: Comparison, differences: np.ndarray, folds: int | None) -> None:
+    """Add the interval and the p-value of a paired t-test."""
+    count = len(differences)
+    mean = float(differences.mean())
+    overlap = 0.0 if folds is None else 1 / (folds - 1)
+    error = math.sqrt(float(differences.var(ddof=1)) * (1 / count + overlap))
+    low, high = stats.t.interval(0.95, count - 1, loc=mean, scale=error)
+    comparison.interval = (float(low), float(high))
+    comparison.p_value = 2 * float(stats.t.sf(abs(mean) / error, count - 1))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -107,17 +125,21 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         >>> holm([0.01, None, 0.04, 0.03])
         [0.03, None, 0.06, 0.06]
     """
-    found: list[float | None] = [None] * len(p_values)
-    known = sorted((value, place) for place, value in enumerate(p_values) if value is not None)
+    corrected: list[float | None] = [None] * len(p_values)
+    ranked = sorted((value, index) for index, value in enumerate(p_values) if value is not None)
     largest = 0.0
-    for rank, (value, place) in enumerate(known):
-        found[place] = largest = max(largest, min(1.0, (len(known) - rank) * value))
-    return found
+    for rank, (value, index) in enumerate(ranked):
+        largest = max(largest, min(1.0, (len(ranked) - rank) * value))
+        corrected[index] = largest
+    return corrected
 
 
 def format_interval(interval: tuple[float, float] | None, scale: float = 1) -> str:
     """Format an interval for a table. Both ends are multiplied by `scale`."""
-    return "-" if interval is None else f"[{scale * interval[0]:+.2f}, {scale * interval[1]:+.2f}]"
+    if interval is None:
+        return "-"
+    low, high = interval
+    return f"[{scale * low:+.2f}, {scale * high:+.2f}]"
 
 
 def format_p(value: float | None) -> str:
@@ -131,7 +153,7 @@ class Result:
 
     Attributes:
         folds: number of folds, or None for seeds.
-        metrics: metrics of the runs, by seed or by number of the fold.
+        metrics: metrics of the runs, by seed or by index of the fold.
         data: digests of the splits that decide the scores of the runs.
     """
 
@@ -140,57 +162,82 @@ class Result:
     data: Mapping[int, Mapping[str, Any]]
 
     def scores(self, metric: str) -> dict[int, float]:
-        """Return a score by number of the run. JSON has null for NaN."""
-        found = {number: own[metric] for number, own in self.metrics.items() if metric in own}
-        return {number: math.nan if value is None else float(value) for number, value in found.items()}
+        """Return a score by index of the run. JSON has null for NaN."""
+        scores: dict[int, float] = {}
+        for index, metrics in self.metrics.items():
+            if metric in metrics:
+                value = metrics[metric]
+                scores[index] = math.nan if value is None else float(value)
+        return scores
+
+    @property
+    def kind(self) -> str:
+        return "seeds" if self.folds is None else f"{self.folds} folds"
 
     @property
     def names(self) -> list[str]:
         """Names of the scores, without losses, times and counts."""
-        return [
-            name
-            for name in dict.fromkeys(itertools.chain.from_iterable(self.metrics.values()))
-            if name.startswith(("eval_", "predict_"))
-            and not name.partition("@")[0].endswith((*NO_SCORES, "_loss", "_total", "_thresh"))
-            and all(isinstance(metrics.get(name), int | float | None) for metrics in self.metrics.values())
-        ]
+        names = dict.fromkeys(itertools.chain.from_iterable(self.metrics.values()))
+        return list(filter(self._is_score, names))
+
+    def _is_score(self, name: str) -> bool:
+        base = name.partition("@")[0]
+        if not base.startswith(("eval_", "predict_")):
+            return False
+        if base.endswith((*NO_SCORES, "_loss", "_total", "_thresh")):
+            return False
+        return all(isinstance(metrics.get(name), int | float | None) for metrics in self.metrics.values())
 
 
 def load_result(name: str) -> Result:
     """Read a result, as it is named for `compare`."""
     table, is_table, row = name.partition(".json:")
     if is_table:
-        return _row_of_table(f"{table}.json", *row.partition(":")[::2])
-    folders = [Path(name)] if Path(name).is_dir() else [Path(found) for found in sorted(glob.glob(name))]
+        row, _, task = row.partition(":")
+        return _row_of_table(f"{table}.json", row, task)
+    folders = [Path(name)] if Path(name).is_dir() else sorted(map(Path, glob.glob(name)))
     if not folders:
         raise ValueError(f"{name} is no folder, no pattern of folders and no TABLE.json:ROW. Check the name.")
-    folds, metrics, data = None, dict[int, Any](), dict[int, Any]()
     if len(folders) == 1 and (folders[0] / FOLDS).is_file():
         folds = read_json(folders[0] / FOLDS)["settings"]["num_folds"]
-        folders = [folders[0] / f"fold-{number}" for number in range(1, folds + 1)]
-    for place, folder in enumerate(folders, start=1):
-        known = read_json(folder / RUN) if (folder / RUN).is_file() else {}  # a run without training leaves none
-        number = known.get("seed", 0) if folds is None else place
-        if number in metrics:
-            raise ValueError(f"{name} has several runs with seed {number}: name each seed once.")
-        if (own := finished(folder)) is None:
+        by_index = {index: folders[0] / f"fold-{index}" for index in range(1, folds + 1)}
+    else:
+        folds = None
+        by_index = {}
+        for folder in folders:
+            seed = _arguments(folder).get("seed", 0)
+            if seed in by_index:
+                raise ValueError(f"{name} has several runs with seed {seed}: name each seed once.")
+            by_index[seed] = folder
+    metrics: dict[int, Any] = {}
+    data: dict[int, Any] = {}
+    for index, folder in by_index.items():
+        metrics[index] = finished(folder)
+        if metrics[index] is None:
             raise ValueError(
                 f"{folder} is not the output folder of a finished run: repeat its command. A table is given by"
                 " TABLE.json:ROW, and several seeds by a pattern in quotes."
             )
-        metrics[number] = own
-        data[number] = {split: known[split] for split in ("validation data", "test data") if split in known}
+        arguments = _arguments(folder)
+        data[index] = {split: arguments[split] for split in ("validation data", "test data") if split in arguments}
     return Result(folds, metrics, data)
 
 
+def _arguments(folder: Path) -> dict[str, Any]:
+    """Return the arguments of a run and the digests of its data; nothing for a run without training."""
+    path = folder / RUN
+    return read_json(path) if path.is_file() else {}
+
+
 def _row_of_table(path: str, row: str, task: str) -> Result:
-    runs = read_json(path)["runs"]
-    own = [run for run in runs if run["row"] == row and task in ("", run["task"])]
-    if len({run["task"] for run in own}) != 1:
-        known = join_names(list(dict.fromkeys(f"{run['row']}:{run['task']}" for run in runs)))
-        raise ValueError(f"{path}: give one row and task of {known}, as in {path}:ROW:TASK.")
-    metrics, data = ({run["run"]: run[part] for run in own} for part in ("metrics", "data"))
-    return Result(own[0]["folds"], metrics, data)
+    all_runs = read_json(path)["runs"]
+    runs = [run for run in all_runs if run["row"] == row and task in ("", run["task"])]
+    if len({run["task"] for run in runs}) != 1:
+        names = dict.fromkeys(f"{run['row']}:{run['task']}" for run in all_runs)
+        raise ValueError(f"{path}: give one row and task of {join_names(list(names))}, as in {path}:ROW:TASK.")
+    metrics = {run["run"]: run["metrics"] for run in runs}
+    data = {run["run"]: run["data"] for run in runs}
+    return Result(runs[0]["folds"], metrics, data)
 
 
 def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path | None = None) -> str:
@@ -205,37 +252,62 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
     Raises:
         ValueError: the results cannot be compared: they have no common seed, other data, or a NaN score.
     """
-    one, other = load_result(first), load_result(second)
-    if one.folds != other.folds:
-        kinds = " and ".join("seeds" if own.folds is None else f"{own.folds} folds" for own in (one, other))
-        raise ValueError(f"The results are of {kinds}: compare seeds with seeds, or the same folds.")
-    common = [name for name in one.names if name in other.names]
+    a = load_result(first)
+    b = load_result(second)
+    folds = a.folds
+    if b.folds != folds:
+        raise ValueError(f"The results are of {a.kind} and {b.kind}: compare seeds with seeds, or the same folds.")
+    common = [name for name in a.names if name in b.names]
     names = list(metrics) or common
     if not names or not {*names} <= {*common}:
         shared = join_names(common) or "none"
         raise ValueError(f"{first} and {second} share the scores {shared}: --metric must name one of them.")
-    found = {
-        name: compare_runs(one.scores(name), other.scores(name), one.data, other.data, folds=one.folds)
-        for name in names
-    }
-    for name, comparison in found.items():
+    comparisons: dict[str, Comparison] = {}
+    for name in names:
+        comparison = compare_runs(a.scores(name), b.scores(name), a.data, b.data, folds=folds)
         if comparison.difference is None:
             raise ValueError(f"{name}: {comparison.remark}.")
-    corrected = dict(zip(found, holm([comparison.p_value for comparison in found.values()]), strict=True))
+        comparisons[name] = comparison
+    p_values = holm([comparison.p_value for comparison in comparisons.values()])
+    corrected = dict(zip(comparisons, p_values, strict=True))
     if output is not None:
-        scores = {name: {**vars(own), "corrected_p_value": corrected[name]} for name, own in found.items()}
-        write_results(output, {"first": first, "second": second, "folds": one.folds, "scores": scores})
-    lines = [f"A: {first}", f"B: {second}", ""]
-    lines += ["| score | A | B | A - B | 95 % interval | corrected p (n) |", "|---|---|---|---|---|---|"]
-    for name, own in found.items():
-        means = [statistics.fmean(result.scores(name).values()) for result in (one, other)]
-        scale, unit = (100, " (%)") if max(map(abs, means)) <= 1 else (1, "")  # shares have small differences
-        cells = [f"{name}{unit}", *(f"{scale * mean:.2f}" for mean in means), f"{scale * (own.difference or 0):+.2f}"]
-        cells += [format_interval(own.interval, scale), f"{format_p(corrected[name])} ({own.pairs})"]
-        lines.append(f"| {' | '.join(cells)} |")
+        entries = {}
+        for name, comparison in comparisons.items():
+            entries[name] = {**vars(comparison), "corrected_p_value": corrected[name]}
+        write_results(output, {"first": first, "second": second, "folds": folds, "scores": entries})
+    lines = [
+        f"A: {first}",
+        f"B: {second}",
+        "",
+        "| score | A | B | A - B | 95 % interval | corrected p (n) |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, comparison in comparisons.items():
+        means = [statistics.fmean(result.scores(name).values()) for result in (a, b)]
+        lines.append(_line(name, means, comparison, corrected[name]))
     lines.append("")
-    for remark in dict.fromkeys(own.remark for own in found.values() if own.remark):
-        lines.append(f"* {', '.join(name for name in found if found[name].remark == remark)}: {remark}.")
-    kind = "folds, with Nadeau and Bengio's correction" if one.folds else "seeds"
-    tests = sum(own.p_value is not None for own in found.values())
-    return "\n".join([*lines, f"* n is the number of pairs of {kind}; p is corrected for {tests} scores (Holm)."])
+    names_by_remark: dict[str, list[str]] = {}
+    for name, comparison in comparisons.items():
+        if comparison.remark:
+            names_by_remark.setdefault(comparison.remark, []).append(name)
+    for remark, named in names_by_remark.items():
+        lines.append(f"* {', '.join(named)}: {remark}.")
+    pairs = "folds, with Nadeau and Bengio's correction" if folds else "seeds"
+    tests = len(p_values) - p_values.count(None)
+    lines.append(f"* n is the number of pairs of {pairs}; p is corrected for {tests} scores (Holm).")
+    return "\n".join(lines)
+
+
+def _line(name: str, means: Sequence[float], comparison: Comparison, p_value: float | None) -> str:
+    scale = 1
+    if max(map(abs, means)) <= 1:  # shares have small differences
+        name += " (%)"
+        scale = 100
+    cells = [
+        name,
+        *(f"{scale * mean:.2f}" for mean in means),
+        f"{scale * (comparison.difference or 0):+.2f}",
+        format_interval(comparison.interval, scale),
+        f"{format_p(p_value)} ({comparison.pairs})",
+    ]
+    return f"| {' | '.join(cells)} |"

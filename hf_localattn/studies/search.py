@@ -23,13 +23,19 @@ from hf_localattn.names import PLAIN, resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.studies import search_space
 from hf_localattn.studies.processes import RunFailed, in_parallel, open_workers
-from hf_localattn.studies.study import Study, write_results
-from hf_localattn.training.output_folder import save_run
+from hf_localattn.studies.script_command import ScriptCommand, write_results
+from hf_localattn.training.output_folder import save_arguments
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
 
 RESULTS = "search.json"
+
+Setting = dict[str, Any]
+"""Values of the search space by name."""
+
+Trial = dict[str, Any]
+"""An entry of `search.json`: index, setting, score with metrics or error, and seconds."""
 
 
 class Search:
@@ -40,83 +46,112 @@ class Search:
     tried again.
     """
 
-    def __init__(self, study: Study):
+    def __init__(self, command: ScriptCommand):
         self.optuna = import_extra("optuna", "search", "--search_space")
-        self.study, self.args, model_args = study, study.training_args, study.model_args
-        self.where = f"--search_space {self.args.search_space}"
+        self.command = command
+        self.args = command.training_args
+        self.option = f"--search_space {self.args.search_space}"
+        model_args = command.model_args
         self.space = search_space.read_space(str(self.args.search_space), model_args)
-        self.family = None if model_args.family in (None, PLAIN) else get_family(str(model_args.family))
-        if self.family is not None:
-            source = resolve_backbone(model_args.source, generates=study.task.model_task == "text2text-generation")
-            with loading("backbone", source):
-                self.backbone_config = AutoConfig.from_pretrained(source, **model_args.hub)
+        self.family = None
+        if model_args.family not in (None, PLAIN):
+            self.family = get_family(str(model_args.family))
+            generates = command.task.model_task == "text2text-generation"
+            backbone = resolve_backbone(model_args.source, generates=generates)
+            with loading("backbone", backbone):
+                self.backbone_config = AutoConfig.from_pretrained(backbone, **model_args.hub)
         self.settings = self._settings()  # None if Optuna draws them
         self.count = int(self.args.search_trials or 0) if self.settings is None else len(self.settings)
-        self.folder = study.folder / "_trials"  # temporary
+        self.folder = command.folder / "_trials"  # temporary
         space = {name: str(distribution) for name, distribution in self.space.items()}
-        self.arguments = study.check_folder(search_space=space)
-        args = copy.copy(self.args)  # of a trial without a setting, to check arguments and data
-        args.do_train, args.do_eval, args.do_predict, args.output_dir = True, True, False, str(self.folder / "check")
-        example, fold = dataclasses.replace(study, training_args=args), study.data_args.fold
-        checked = (example if fold is None else example.of_fold(fold)).check()
-        self.metric, self.maximizes = str(checked.metric_for_best_model), bool(checked.greater_is_better)
-        self.direction = "maximize" if self.maximizes else "minimize"
+        self.arguments = command.check_folder(search_space=space)
+        checked_args = self._check()
+        self.metric = str(checked_args.metric_for_best_model)
+        self.maximizes = bool(checked_args.greater_is_better)
         self.is_parallel = self.args.workers > 1 or self.args.ray_address is not None
 
-    def _settings(self) -> list[dict[str, Any]] | None:
+    def _check(self) -> Any:
+        """Check arguments and data with a trial without a setting, and return its training arguments."""
+        args = copy.copy(self.args)
+        args.do_train = True
+        args.do_eval = True
+        args.do_predict = False
+        args.output_dir = str(self.folder / "check")
+        trial = dataclasses.replace(self.command, training_args=args)
+        fold = self.command.data_args.fold
+        if fold is not None:
+            trial = trial.of_fold(fold)
+        return trial.check()
+
+    def _settings(self) -> list[Setting] | None:
         """Validate all settings of a finite search, and return them; or validate examples of the values."""
-        every, asked = search_space.combinations(self.space), self.args.search_trials
-        if every is None and asked is None:
-            raise ValueError(f"{self.where} has endless combinations, or too many: give a number of --search_trials.")
-        if every is None or (asked is not None and asked < len(every)):
+        combinations = search_space.combinations(self.space)
+        count = self.args.search_trials
+        if combinations is None and count is None:
+            raise ValueError(f"{self.option} has endless combinations, or too many: give a number of --search_trials.")
+        if combinations is None or (count is not None and count < len(combinations)):
             for setting in search_space.examples(self.space):
-                self._checked(setting)
+                self._validate(setting)
             return None
-        distinct: dict[str, dict[str, Any]] = {}
-        for setting in every:
-            distinct.setdefault(json.dumps(self._checked(setting)), setting)
-        if same := len(every) - len(distinct):
+        distinct: dict[str, Setting] = {}
+        for setting in combinations:
+            distinct.setdefault(json.dumps(self._validate(setting)), setting)
+        left_out = len(combinations) - len(distinct)
+        if left_out:
             logger.info(
-                "Leaving out %d of %d combinations: they differ only in fields without effect.", same, len(every)
+                "Leaving out %d of %d combinations: they differ only in fields without effect.",
+                left_out,
+                len(combinations),
             )
         return list(distinct.values())
 
-    def _checked(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+    def _validate(self, setting: Setting) -> Setting:
         """Validate a setting, and return it with fields that have no effect at their defaults."""
         try:
-            study = Study.of(self.study.script, {**self.study.options, **self.options_of(setting)})
+            command = ScriptCommand.of(self.command.script, {**self.command.options, **self.options_of(setting)})
             if self.family is None:
-                return dict(setting)
-            fields, _ = self.family.split_fields(study.model_args.local_fields)
+                return setting
+            fields, _ = self.family.split_fields(command.model_args.local_fields)
             config = self.family.config(backbone_config=self.backbone_config, **fields)
         except ValueError as error:
-            values = ", ".join(format_assignments(setting))
-            raise ValueError(f"{self.where}, with {values}: {error}") from None
-        idle = [name for name in self.family.inactive_fields(config) if name in setting]
-        return {**setting, **{name: getattr(type(config), name) for name in idle}}
+            words = ", ".join(format_assignments(setting))
+            raise ValueError(f"{self.option}, with {words}: {error}") from None
+        validated = dict(setting)
+        for name in self.family.inactive_fields(config):
+            if name in setting:
+                validated[name] = getattr(type(config), name)
+        return validated
 
-    def options_of(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+    def options_of(self, setting: Setting) -> dict[str, Any]:
         """Return the options that a setting changes, by name."""
         options = {name: value for name, value in setting.items() if name in search_space.SEARCHABLE}
         fields = {name: value for name, value in setting.items() if name not in search_space.SEARCHABLE}
-        given = [word for word in self.study.model_args.local_config if word.partition("=")[0].strip() not in fields]
-        return options | ({"local_config": [*given, *format_assignments(fields)]} if fields else {})
+        if fields:
+            words = self.command.model_args.local_config
+            words = [word for word in words if word.partition("=")[0].strip() not in fields]
+            options["local_config"] = [*words, *format_assignments(fields)]
+        return options
 
-    def as_options(self, setting: Mapping[str, Any]) -> str:
+    def as_options(self, setting: Setting) -> str:
         """Format a trial's setting as options of the command line."""
-        given = {name: value for name, value in self.options_of(setting).items() if value is not None}
-        values = {name: value if isinstance(value, list) else [format_value(value)] for name, value in given.items()}
-        return shlex.join(word for name, words in values.items() for word in (f"--{name}", *words))
+        words = []
+        for name, value in self.options_of(setting).items():
+            if value is not None:
+                words.append(f"--{name}")
+                words += value if isinstance(value, list) else [format_value(value)]
+        return shlex.join(words)
 
     def execute(self) -> dict[str, float]:
         """Run the remaining trials, log all, and return the metrics of the best one."""
-        save_run(self.study.folder, self.arguments)
+        save_arguments(self.command.folder, self.arguments)
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged here
         trials = self._write()
         remaining = [index for index in range(1, self.count + 1) if index not in trials]
         self._enqueue(remaining)
-        place = open_workers(self.args.workers, self.args.ray_address, use_cpu=self.args.use_cpu)
-        with place as self.workers, closing(in_parallel(self._try_next, remaining, self.workers)) as ended:
+        with (
+            open_workers(self.args.workers, self.args.ray_address, use_cpu=self.args.use_cpu) as self.workers,
+            closing(in_parallel(self._try_next, remaining, self.workers)) as ended,
+        ):
             for _ in tqdm(ended, "trials", len(remaining), disable=self.args.disable_tqdm):
                 logged = trials
                 trials = self._write()
@@ -129,11 +164,11 @@ class Search:
         """Return Optuna's study with a new sampler: a resumed one would repeat its first draws."""
         from sqlalchemy import URL  # which Optuna needs, too
 
-        url = URL.create("sqlite", database=str(self.study.folder.resolve() / "search.db"))
+        url = URL.create("sqlite", database=str(self.command.folder.resolve() / "search.db"))
         return self.optuna.create_study(
             storage=url.render_as_string(),
             sampler=self.optuna.samplers.TPESampler(seed=seed, constant_liar=self.is_parallel),
-            direction=self.direction,
+            direction="maximize" if self.maximizes else "minimize",
             study_name="search",
             load_if_exists=True,
         )
@@ -144,8 +179,9 @@ class Search:
         state = self.optuna.trial.TrialState
         for trial in study.get_trials(states=(state.RUNNING,)):
             study.tell(trial.number, state=state.FAIL)
-        settings = dict(enumerate(self.settings or (), start=1))
-        params = {index: search_space.params_of(setting, self.space) for index, setting in settings.items()}
+        params = {}
+        for index, setting in enumerate(self.settings or (), start=1):
+            params[index] = search_space.params_of(setting, self.space)
         queued = set()
         for trial in study.get_trials():
             index = trial.user_attrs.get("index")
@@ -174,8 +210,8 @@ class Search:
         if not self.args.load_best_model_at_end:
             options["save_strategy"] = "no"
         options |= {"do_train": True, "do_eval": True, "do_predict": False, "output_dir": str(folder)}
-        fold = self.study.data_args.fold
-        run = self.study.script_run(folder if fold is None else folder / f"fold-{fold}", **options)
+        fold = self.command.data_args.fold
+        run = self.command.script_run(folder if fold is None else folder / f"fold-{fold}", **options)
         try:
             metrics = self.workers.run(run)
         except RunFailed as error:
@@ -185,17 +221,18 @@ class Search:
             shutil.rmtree(folder, ignore_errors=True)
         trial.set_user_attr("metrics", scores_of(metrics))
         score: float = metrics[f"eval_{self.metric}"]
-        worst = -math.inf if self.maximizes else math.inf
-        return worst if math.isnan(score) else score  # Optuna does not accept NaN
+        if math.isnan(score):  # Optuna does not accept NaN
+            return -math.inf if self.maximizes else math.inf
+        return score
 
-    def _write(self) -> dict[int, dict[str, Any]]:
-        """Write the trials that have a score or an error, and return them by their index."""
-        trials: dict[int, dict[str, Any]] = {}
+    def _trials(self) -> dict[int, Trial]:
+        """Return the trials that have a score or an error, by their index."""
+        trials: dict[int, Trial] = {}
         for trial in self._load_study(self.args.seed).get_trials():
             attributes = trial.user_attrs
             if trial.duration is None or not {"metrics", "error"} & attributes.keys():
                 continue
-            entry: dict[str, Any] = {"trial": attributes["index"]}
+            entry: Trial = {"trial": attributes["index"]}
             entry["setting"] = search_space.setting_of(trial.params, self.space)
             if "error" in attributes:
                 entry["error"] = attributes["error"]
@@ -204,34 +241,45 @@ class Search:
                 entry["metrics"] = attributes["metrics"]
             entry["seconds"] = round(trial.duration.total_seconds(), 1)
             trials[entry["trial"]] = entry
-        scored = [trials[index] for index in sorted(trials) if "score" in trials[index]]
+        return dict(sorted(trials.items()))
+
+    def _write(self) -> dict[int, Trial]:
+        """Write the trials that have a score or an error, and return them by their index."""
+        trials = self._trials()
+        scored = [trial for trial in trials.values() if "score" in trial]
         self.ranked = sorted(scored, key=lambda trial: trial["score"], reverse=self.maximizes)
         results = {
             "settings": self.arguments,
             "metric": self.metric,
-            "direction": self.direction,
+            "direction": "maximize" if self.maximizes else "minimize",
             "best": self.as_options(self.ranked[0]["setting"]) if self.ranked else None,
             "trials": scored,
-            "failed": [trials[index] for index in sorted(trials) if "error" in trials[index]],
+            "failed": [trial for trial in trials.values() if "error" in trial],
         }
-        write_results(self.study.folder / RESULTS, results)
+        write_results(self.command.folder / RESULTS, results)
         return trials
 
-    def _log(self, trial: Mapping[str, Any]) -> None:
+    def _log(self, trial: Trial) -> None:
         if "error" in trial:
             logger.warning("%s It is not tried again.", self._failure(trial))
             return
-        message = "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d."
-        setting, best = self.as_options(trial["setting"]), self.ranked[0]
+        best = self.ranked[0]
         logger.info(
-            message, trial["trial"], self.count, self.metric, trial["score"], setting, best["score"], best["trial"]
+            "Trial %d of %d: %s %.4f with %s; the best is %.4f, of trial %d.",
+            trial["trial"],
+            self.count,
+            self.metric,
+            trial["score"],
+            self.as_options(trial["setting"]),
+            best["score"],
+            best["trial"],
         )
 
-    def _report(self, trials: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
+    def _report(self, trials: Mapping[int, Trial]) -> dict[str, float]:
         """Log the trials, the best first, and return the metrics of the best one."""
-        failures = [self._failure(trials[index]) for index in sorted(trials) if "error" in trials[index]]
+        failures = [self._failure(trial) for trial in trials.values() if "error" in trial]
         if not self.ranked:
-            raise ValueError(f"{self.where}: no trial has a score, because all {len(failures)} failed. {failures[0]}")
+            raise ValueError(f"{self.option}: no trial has a score, because all {len(failures)} failed. {failures[0]}")
         header = ["trial", self.metric, *self.space]
         table = [header, ["---"] * len(header)]
         for trial in self.ranked:
@@ -246,5 +294,5 @@ class Search:
         metrics: dict[str, float] = best["metrics"]
         return metrics
 
-    def _failure(self, trial: Mapping[str, Any]) -> str:
+    def _failure(self, trial: Trial) -> str:
         return f"Trial {trial['trial']} failed with {self.as_options(trial['setting'])}: {trial['error']}"

@@ -18,9 +18,22 @@ from hf_localattn.registry import get_family
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 SEARCHABLE = (
-    *("learning_rate", "local_learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
-    *("gradient_accumulation_steps", "lr_scheduler_type", "warmup_steps", "weight_decay", "max_grad_norm", "optim"),
-    *("adam_beta1", "adam_beta2", "adam_epsilon", "lookahead_steps", "lookahead_alpha"),
+    "learning_rate",
+    "local_learning_rate",
+    "num_train_epochs",
+    "max_steps",
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "lr_scheduler_type",
+    "warmup_steps",
+    "weight_decay",
+    "max_grad_norm",
+    "optim",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "lookahead_steps",
+    "lookahead_alpha",
 )
 """Training arguments that can be searched."""
 
@@ -48,16 +61,17 @@ def read_space(path: str, model_args: ModelArguments) -> Space:
         FileNotFoundError: the file does not exist.
         ValueError: an entry is invalid. The message names the file and the entry.
     """
-    where = f"--search_space {path}"
-    content = (parse_json if path.endswith(".json") else parse_yaml)(read_utf8(path), where)
+    option = f"--search_space {path}"
+    parse = parse_json if path.endswith(".json") else parse_yaml
+    content = parse(read_utf8(path), option)
     if not isinstance(content, dict) or not content:
-        raise ValueError(f"{where}: expected names with values to try, such as learning_rate: [1e-5, 2e-5].")
+        raise ValueError(f"{option}: expected names with values to try, such as learning_rate: [1e-5, 2e-5].")
     space: Space = {}
     for name, values in content.items():
         try:
             space[str(name)] = _distribution(values, _type_of(str(name), model_args))
         except ValueError as error:
-            raise ValueError(f"{where}, {name}: {error}") from None
+            raise ValueError(f"{option}, {name}: {error}") from None
     return space
 
 
@@ -71,23 +85,28 @@ def suggest(trial: Any, name: str, distribution: Any) -> Any:
 
 def setting_of(params: Mapping[str, Any], space: Space) -> dict[str, Any]:
     """Convert the parameters of an Optuna trial to values, in the order of the space."""
+    return {name: _value_of(params[name]) for name in space}
 
-    def convert(value: Any) -> Any:
-        if isinstance(value, str):
-            return json.loads(value)
-        return float(f"{value:.6g}") if isinstance(value, float) else value  # rounded as it is printed
 
-    return {name: convert(params[name]) for name in space}
+def _value_of(param: Any) -> Any:
+    if isinstance(param, str):
+        return json.loads(param)
+    if isinstance(param, float):
+        return float(f"{param:.6g}")  # rounded as it is printed
+    return param
 
 
 def params_of(setting: Mapping[str, Any], space: Space) -> dict[str, Any]:
     """Convert values to parameters of an Optuna trial."""
-    return {name: json.dumps(value) if _choices(space[name]) else value for name, value in setting.items()}
+    params = {}
+    for name, value in setting.items():
+        params[name] = json.dumps(value) if _choices(space[name]) else value
+    return params
 
 
 def combinations(space: Space) -> list[dict[str, Any]] | None:
     """Return all combinations of values; None if there are infinitely many or more than `MOST_SETTINGS`."""
-    values = [_choices(own) or _steps(own) for own in space.values()]
+    values = [_choices(distribution) or _steps(distribution) for distribution in space.values()]
     if not all(values) or math.prod(map(len, values)) > MOST_SETTINGS:
         return None
     return [dict(zip(space, setting, strict=True)) for setting in itertools.product(*values)]
@@ -95,9 +114,10 @@ def combinations(space: Space) -> list[dict[str, Any]] | None:
 
 def examples(space: Space) -> list[dict[str, Any]]:
     """Return settings that contain each choice and both ends of each range."""
-    values = {name: _choices(own) or [own.low, own.high] for name, own in space.items()}
-    count = max(map(len, values.values()))
-    return [{name: own[number % len(own)] for name, own in values.items()} for number in range(count)]
+    values = [_choices(distribution) or [distribution.low, distribution.high] for distribution in space.values()]
+    count = max(map(len, values))
+    cycles = itertools.islice(zip(*map(itertools.cycle, values), strict=True), count)
+    return [dict(zip(space, setting, strict=True)) for setting in cycles]
 
 
 def _choices(distribution: Any) -> list[Any]:
@@ -106,42 +126,57 @@ def _choices(distribution: Any) -> list[Any]:
 
 def _steps(distribution: Any) -> list[Any]:
     """Return all values of a range; an empty list for infinitely many, or more than `MOST_SETTINGS`."""
-    low, high, step = distribution.low, distribution.high, distribution.step
+    low = distribution.low
+    high = distribution.high
+    step = distribution.step
     if distribution.log or step is None or (high - low) // step >= MOST_SETTINGS:
         return []
     if isinstance(low, int):
         return list(range(low, high + 1, step))
-    return [float(f"{low + number * step:.12g}") for number in range(1 + round((high - low) / step))]
+    count = 1 + round((high - low) / step)
+    return [float(f"{low + index * step:.12g}") for index in range(count)]
 
 
 def _type_of(name: str, model_args: ModelArguments) -> Any:
     """Return the type of an argument or field."""
     if name in SEARCHABLE:
         return ARGUMENT_TYPES[name]
-    family: Any = None if model_args.family in (None, PLAIN) else get_family(str(model_args.family))
-    types = {} if family is None else field_types(family.config)
+    types: dict[str, Any] = {}
+    if model_args.family not in (None, PLAIN):
+        config: Any = get_family(str(model_args.family)).config
+        types = field_types(config)
     if name not in types:
         raise ValueError(f"it cannot be searched. Search {', '.join(SEARCHABLE)}, and fields of --family.")
     return types[name]
 
 
-def _distribution(values: Any, kind: Any) -> Any:
+def _distribution(values: Any, annotation: Any) -> Any:
     """Return Optuna's distribution of the values of an argument or field of a type."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    def typed(value: Any) -> Any:  # YAML 1.1 reads some numbers as text (1e-4)
-        try:
-            return TypeAdapter(kind).validate_python(value)
-        except ValidationError as error:
-            raise ValueError(f"{value!r}: {error.errors()[0]['msg']}.") from None
-
     if not isinstance(values, dict):
-        stored = [json.dumps(typed(value)) for value in (values if isinstance(values, list) else [values])]
+        choices = values if isinstance(values, list) else [values]
+        stored = [json.dumps(_typed(choice, annotation)) for choice in choices]
         return CategoricalDistribution(list(dict.fromkeys(stored)))
-    own = {name: value if name == "log" else typed(value) for name, value in values.items() if value is not None}
-    numbers = [name for name, value in own.items() if type(value) in (int, float) and math.isfinite(value)]
-    if not {"low", "high"} <= {*numbers} or not {*own} <= {"low", "high", "log", "step"}:
+    limits = {}
+    for name, value in values.items():
+        if value is not None:
+            limits[name] = value if name == "log" else _typed(value, annotation)
+    are_known = {"low", "high"} <= limits.keys() <= {"low", "high", "log", "step"}
+    if not are_known or not all(_is_finite(limits[end]) for end in ("low", "high")):
         raise ValueError(
             "give a list, or a range of numbers, such as {low: 1e-5, high: 1e-4, log: true} or with a step."
         )
-    return (IntDistribution if type(own["low"]) is int else FloatDistribution)(**own)
+    return (IntDistribution if type(limits["low"]) is int else FloatDistribution)(**limits)
+
+
+def _typed(value: Any, annotation: Any) -> Any:
+    """Return a value of a type. YAML 1.1 reads some numbers as text (1e-4)."""
+    try:
+        return TypeAdapter(annotation).validate_python(value)
+    except ValidationError as error:
+        raise ValueError(f"{value!r}: {error.errors()[0]['msg']}.") from None
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)

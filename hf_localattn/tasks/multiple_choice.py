@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
 import datasets
 import numpy as np
 
-from hf_localattn.data.choices import (
-    ChoiceColumns,
-    MultipleChoiceCollator,
-    choice_features,
-    load_choices,
-)
+from hf_localattn.data.choices import ChoiceColumns, MultipleChoiceCollator, choice_features, load_choices
 from hf_localattn.data.rows import Data, labeled_rows
 from hf_localattn.metrics.classification_scores import SCORES
-from hf_localattn.tasks.task import Scored, Task, table_of
+from hf_localattn.tasks.task import Encoder, Scored, Task, table_of
 from hf_localattn.training.data_arguments import MultipleChoiceDataArguments
 
 
@@ -32,11 +26,16 @@ class MultipleChoice(Task):
     args: MultipleChoiceDataArguments
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        names = ("context", "question", "choices", "label")
-        columns = ChoiceColumns(**{name: getattr(self.args, f"{name}_column_name") for name in names})
-        return load_choices(data, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
+        args = self.args
+        columns = ChoiceColumns(
+            context=args.context_column_name,
+            question=args.question_column_name,
+            choices=args.choices_column_name,
+            label=args.label_column_name,
+        )
+        return load_choices(data, columns, require_labels=labeled, skip_empty=args.skip_empty)
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         return choice_features, {"max_length": self.max_length}
 
     def metric_examples(self) -> tuple[Any, Any]:
@@ -54,7 +53,8 @@ class MultipleChoice(Task):
             labeled, known_labels = labeled_rows(self.rows[split], split)
             if not labeled:
                 return Scored(choices, {})
-            predictions, labels = choices[labeled], np.asarray(known_labels)
+            predictions = choices[labeled]
+            labels = np.asarray(known_labels)
             scores["labeled_samples"] = len(labeled)
         scores["accuracy"] = SCORES["accuracy"](predictions, labels)
         return Scored(choices, scores, pair=(predictions, labels))

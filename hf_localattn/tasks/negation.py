@@ -34,7 +34,7 @@ from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, FoundCue, NegationFinder, knows_cues
 from hf_localattn.names import split_paths
-from hf_localattn.tasks.task import LIMITS, Scored, Splits, Task, choose_labels, label_fields
+from hf_localattn.tasks.task import LIMITS, Encoder, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.data_arguments import NEGATION, TokenClassificationDataArguments
 
@@ -116,7 +116,7 @@ class NegationScope(Task):
         prepare_tokenizer(tokenizer)
         super().adapt(model, tokenizer)
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         label_ids = {name: index for index, name in enumerate(self.names)}
         return scope_features, {"max_length": self.max_length, "label_ids": label_ids}
 
@@ -196,14 +196,22 @@ class NegationDetection(NegationScope):
     """
 
     score_names = (
-        *(f"{task}_{name}" for task in ("end_to_end", "cue") for name in ("f1", "precision", "recall")),
+        "end_to_end_f1",
+        "end_to_end_precision",
+        "end_to_end_recall",
+        "cue_f1",
+        "cue_precision",
+        "cue_recall",
         *NegationScope.score_names,
     )
     rows_beyond_limit = 1
 
     def prepare_rows(self, data: Splits) -> Splits:
-        limits = {split: getattr(self.args, name) for split, name in LIMITS.items()}
-        return {split: add_questions(rows, limits.get(split)) for split, rows in super().prepare_rows(data).items()}
+        prepared = super().prepare_rows(data)
+        for split, rows in prepared.items():
+            limit = getattr(self.args, LIMITS[split]) if split in LIMITS else None
+            prepared[split] = add_questions(rows, limit)
+        return prepared
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         super().adapt(model, tokenizer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import datasets
@@ -20,7 +20,7 @@ from hf_localattn.data.questions import (
 )
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
-from hf_localattn.tasks.task import Scored, Splits, Task
+from hf_localattn.tasks.task import Encoder, Scored, Splits, Task
 from hf_localattn.training.data_arguments import QuestionAnsweringDataArguments
 
 
@@ -65,7 +65,7 @@ class QuestionAnswering(Task):
                 )
         return data
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         function = train_features if split == "train" else evaluation_features
         return function, {"max_length": self.max_length, "doc_stride": self.args.doc_stride}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import datasets
@@ -14,7 +13,7 @@ from hf_localattn.data.questions import load_answered
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.generation_scores import meteor_name
-from hf_localattn.tasks.task import Scored, Task, input_length
+from hf_localattn.tasks.task import Encoder, Scored, Task, input_length
 from hf_localattn.training.arguments import GenerationTrainingArguments
 from hf_localattn.training.data_arguments import QuestionGenerationDataArguments
 from hf_localattn.training.trainer import GenerationTrainer
@@ -50,7 +49,7 @@ class QuestionGeneration(Task):
         args = self.training_args
         args.generation_max_length = args.generation_max_length or self.lengths["val_max_target_length"]
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         target = "max_target_length" if split == "train" else "val_max_target_length"
         return generation_features, {
             "max_source_length": self.lengths["max_source_length"],
@@ -66,8 +65,12 @@ class QuestionGeneration(Task):
         return features  # long passages are cut around the answer
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
-        padding = {"label_pad_token_id": self.label_padding, "pad_to_multiple_of": multiple}
-        return DataCollatorForSeq2Seq(tokenizer, model=model, **padding)
+        return DataCollatorForSeq2Seq(
+            tokenizer,
+            model=model,
+            label_pad_token_id=self.label_padding,
+            pad_to_multiple_of=multiple,
+        )
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the generated texts in one line each, and their scores if there are references.
@@ -75,9 +78,11 @@ class QuestionGeneration(Task):
         The scores are those of `hf_localattn.metrics`, `gen_len` (mean number of generated tokens, without padding)
         and `num_beams`.
         """
-        features, padding = self.features[split], self.tokenizer.pad_token_id
+        features = self.features[split]
+        padding = self.tokenizer.pad_token_id
         ids = np.where(outputs < 0, padding, outputs)
-        texts = [" ".join(text.splitlines()).strip() for text in self.tokenizer.batch_decode(ids, True)]
+        decoded = self.tokenizer.batch_decode(ids, skip_special_tokens=True)
+        texts = [" ".join(text.splitlines()).strip() for text in decoded]
         scores: dict[str, Any] = {
             "gen_len": float(np.mean(np.count_nonzero(ids != padding, axis=1))),
             "num_beams": self.training_args.generation_num_beams or 1,

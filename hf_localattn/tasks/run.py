@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from itertools import chain, count
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import datasets
-import numpy as np
-import torch.utils.data
 from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.data.folds import split_rows
-from hf_localattn.data.rows import Data, Source, stream_rows
-from hf_localattn.data.words import IGNORED
+from hf_localattn.data.rows import Data, Source
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
 from hf_localattn.hub import Score
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
+from hf_localattn.tasks.stream import Stream, check_streaming
 from hf_localattn.tasks.task import LIMITS, PARTS, DataArguments, Splits, Task, prefix_of
 from hf_localattn.tasks.token_classification import TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -36,19 +33,13 @@ from hf_localattn.training.output_folder import (
     mark_unfinished,
     prepare_output_folder,
     remove_optimizers,
-    save_run,
+    save_arguments,
 )
 from hf_localattn.training.run_record import record_of, scores_of_split
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
 from hf_localattn.training.trainer import TaskTrainer, save_on_interrupt
 
 logger = logging.getLogger(__name__)
-
-ROWS_PER_PART = 1000
-"""Number of rows of a stream that are checked and tokenized together."""
-
-BUFFER = 10_000
-"""Size of the shuffle buffer, and rows read to learn the labels."""
 
 
 def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
@@ -93,16 +84,18 @@ def prepare_run(
     if training_args.device.type == "cpu":
         training_args.dataloader_pin_memory = False  # without an accelerator, pinning only logs a warning
     if training_args.do_train:
+        output_dir = training_args.output_dir
         wanted = training_args.resume_from_checkpoint
-        resumed = training_args.resume_from_checkpoint = prepare_output_folder(
-            training_args.output_dir, wanted, tidy=training_args.process_index == 0
-        )
-        origin = training_args.output_dir if resumed is None else Path(resumed).parent
+        is_main = training_args.process_index == 0
+        checkpoint = prepare_output_folder(output_dir, wanted, tidy=is_main)
+        training_args.resume_from_checkpoint = checkpoint
+        origin = output_dir if checkpoint is None else Path(checkpoint).parent
         check_same_run(origin, arguments, is_longer=bool(wanted))
 
     data, stream = load_splits(task, cache_dir=model_args.cache_dir, token=model_args.token)
     if training_args.do_train:
-        digests = {f"{split} data": digest_of(rows) for split, rows in data.items()}  # of a stream its first rows
+        # of a stream its first rows
+        digests = {f"{split} data": digest_of(rows) for split, rows in data.items()}
         check_same_run(origin, digests)
         arguments |= digests
     fields = task.choose_labels(data, model_args, head_config(model_args, task.model_task))
@@ -122,6 +115,7 @@ def prepare_run(
         stream.encode(tokenizer)
     elif training_args.do_train:
         check_batches(training_args, len(task.features["train"]))
+    has_half_precision = training_args.fp16 or training_args.bf16
     trainer = task.trainer_class(
         task,
         model=model,
@@ -129,30 +123,36 @@ def prepare_run(
         train_dataset=task.features.get("train", stream),
         eval_dataset=task.features.get("validation"),
         processing_class=tokenizer,
-        data_collator=task.collator(tokenizer, model, 8 if training_args.fp16 or training_args.bf16 else None),
+        data_collator=task.collator(tokenizer, model, 8 if has_half_precision else None),
     )
     return Run(task, trainer, model_args, arguments)
 
 
 def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None]:
-    """Load the rows of the splits that a run needs (train, validation, test), and limit their numbers.
+    """Load the rows of the splits that a run needs, and limit their numbers.
 
-    If `held_out` of the data arguments is set, test and validation rows are held out from the training data unless
-    their own files are given, and test rows must have labels. The first split of a part on the Hub is named after the
-    part. If training rows are streamed, the first ones are the split "train", and all are returned, too.
+    With `held_out` of the data arguments, test and validation rows are held out from the training data, unless they
+    have files, and test rows must have labels. If training rows are streamed, the split "train" has the first ones.
 
     Args:
         task: the task with its arguments.
         **hub_arguments: arguments of `datasets.load_dataset`.
+
+    Returns:
+        The splits, and the stream of the training rows, or None.
     """
     args = task.args
     if args.num_folds is not None and args.held_out is None:
         raise ValueError("--num_folds makes several runs: run them with hf_localattn.studies.command.run_task.")
     hub: Mapping[str, Any] = {}
     if args.dataset_name is not None:
-        hub_arguments |= {"streaming": args.streaming}
         with loading("data set", args.dataset_name):
-            hub = datasets.load_dataset(args.dataset_name, args.dataset_config_name, **hub_arguments)
+            hub = datasets.load_dataset(
+                args.dataset_name,
+                args.dataset_config_name,
+                streaming=args.streaming,
+                **hub_arguments,
+            )
     folds = {} if args.held_out is None else read_folds(task, hub)
     data = Splits()
     stream = None
@@ -171,7 +171,9 @@ def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None
 
 
 def sources_of(task: Task, part: str, hub: Mapping[str, Any]) -> dict[str, Data]:
-    """Return the file or the splits on the Hub of a part of the data, by the name of the split in the run.
+    """Return the file of a part of the data, or its splits on the Hub, by name of the split in the run.
+
+    The first split of a part on the Hub is named after the part.
 
     Raises:
         ValueError: there are no data for the part.
@@ -179,17 +181,19 @@ def sources_of(task: Task, part: str, hub: Mapping[str, Any]) -> dict[str, Data]
     args = task.args
     if file := args.files[part]:
         return {part: file}
-    names = [part + ending for ending in ("", "_matched", "_mismatched")]  # MNLI has both
-    names = [name for name in names if name in hub]
+    possible = (part, f"{part}_matched", f"{part}_mismatched")  # MNLI has the latter two
+    names = [name for name in possible if name in hub]
     if not names:
         instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
         option = f"--do_{PARTS[part]}"
         if part == "validation":
             option = "--do_eval, --early_stopping_patience or --search_space"
         raise ValueError(f"{option} needs {part} data: {instead}.")
-    sources: dict[str, Data] = {name: Source(f"{args.dataset_name} ({name})", hub[name]) for name in names}
-    first = sources.pop(names[0])
-    return {part: first, **sources}
+    sources: dict[str, Data] = {}
+    for name in names:
+        split = name if sources else part
+        sources[split] = Source(f"{args.dataset_name} ({name})", hub[name])
+    return sources
 
 
 def read_split(task: Task, part: str, source: Data) -> datasets.Dataset:
@@ -197,9 +201,10 @@ def read_split(task: Task, part: str, source: Data) -> datasets.Dataset:
     if isinstance(source, Source) and isinstance(source.rows, datasets.IterableDataset):
         rows = source.rows
         limit = row_limit(task, part)
-        first = list(rows if limit is None else rows.take(limit))
-        source = Source(source.name, datasets.Dataset.from_list(first, features=rows.features))
-    return task.read(source, part != "test" or task.args.held_out is not None)
+        first_rows = list(rows if limit is None else rows.take(limit))
+        source = Source(source.name, datasets.Dataset.from_list(first_rows, features=rows.features))
+    is_labeled = part != "test" or task.args.held_out is not None
+    return task.read(source, is_labeled)
 
 
 def read_folds(task: Task, hub: Mapping[str, Any]) -> Splits:
@@ -207,7 +212,13 @@ def read_folds(task: Task, hub: Mapping[str, Any]) -> Splits:
     args = task.args
     rows = task.read(sources_of(task, "train", hub)["train"], True)
     held_out = [part for part in ("test", "validation") if args.files[part] is None]
-    return split_rows(rows, args.held_out, held_out, group_column=task.group_column, class_column=task.class_column)
+    return split_rows(
+        rows,
+        args.held_out,
+        held_out,
+        group_column=task.group_column,
+        class_column=task.class_column,
+    )
 
 
 def row_limit(task: Task, part: str) -> int | None:
@@ -224,84 +235,6 @@ def limited(task: Task, part: str, rows: datasets.Dataset) -> datasets.Dataset:
     return rows if limit is None else rows.select(range(min(limit, len(rows))))
 
 
-class Stream(torch.utils.data.IterableDataset):
-    """Training rows of a .jsonl file or of a streamed data set: their features, in another order in each pass.
-
-    The order depends only on the seed and on the number of workers, so that a resumed training skips what it has seen.
-    """
-
-    def __init__(self, task: Task, source: Any, limit: int | None):
-        datasets.disable_progress_bars()  # there would be one for each part
-        self.task, self.is_file = task, not isinstance(source, Source)
-        self.name = source if self.is_file else source.name
-        arguments = {"path": self.name}
-        rows = datasets.IterableDataset.from_generator(_records, gen_kwargs=arguments) if self.is_file else source.rows
-        self.rows = rows if limit is None else rows.take(limit)
-
-    def head(self) -> datasets.Dataset:
-        """Return the first rows, checked by the task."""
-        return self._read(next(self.rows.iter(BUFFER), {}), 0)
-
-    def encode(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Prepare the features. An invalid row is an error when it is reached."""
-        function, arguments = self.task.encoder("train")
-        args = self.task.training_args
-
-        def encode(batch: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
-            rows = self._read(batch, numbers[0])
-            if not len(rows):
-                return {}
-            rows = self.task.prepare_rows({"train": rows})["train"]
-            columns = function(rows[:], tokenizer=tokenizer, **arguments)
-            # a sentence without a word that the model sees has no loss
-            bare = {n for n, own in enumerate(columns.get("labels", ())) if np.all(np.equal(own, IGNORED))}
-            return {name: [one for n, one in enumerate(own) if n not in bare] for name, own in columns.items()}
-
-        parts = {"batched": True, "batch_size": ROWS_PER_PART, "with_indices": True}
-        given = ["place", "record"] if self.is_file else self.rows.column_names
-        features = self.rows.map(encode, **parts, remove_columns=given)
-        seed = args.seed if args.data_seed is None else args.data_seed
-        self.features = features.shuffle(seed, buffer_size=BUFFER)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for number in count():
-            self.features.set_epoch(number)
-            features = iter(self.features)
-            if (first := next(features, None)) is None:
-                worker = torch.utils.data.get_worker_info()
-                if worker is None or worker.id == 0:  # others are idle if there are fewer files than workers
-                    raise ValueError("No row of the stream can be trained on: check --max_seq_length.")
-                return
-            yield from chain([first], features)
-
-    def _read(self, batch: dict[str, list[Any]], first: int) -> datasets.Dataset:
-        rows: Any = list(zip(*batch.values(), strict=True))
-        if not self.is_file:
-            rows = datasets.Dataset.from_dict(batch, features=self.rows.features)
-        return self.task.read(Source(self.name, rows, first), True)
-
-
-def _records(path: str) -> Iterator[dict[str, Any]]:
-    for place, record in stream_rows(path):
-        yield {"place": place, "record": record}
-
-
-def check_streaming(task: type[Task], args: TrainingArguments) -> None:
-    """Raise `ValueError` if `--streaming` cannot be used with the task or with another argument."""
-    problems = {
-        f"cannot be used for {task.name}, which reads all rows first: leave it out": not task.streams,
-        "cannot be used with --search_space: search on a part of the rows without it": args.search_space is not None,
-        "reads training rows: give --do_train, or leave it out": not args.do_train,
-        "needs --max_steps, since the number of training rows is unknown": args.max_steps < 1,
-        "has no epochs: give --eval_strategy steps": args.eval_strategy == "epoch",
-        "has no epochs: give --save_strategy steps": args.save_strategy == "epoch",
-        "has an order of its own: leave out --train_sampling_strategy": args.train_sampling_strategy != "random",
-    }
-    for problem, is_there in problems.items():
-        if is_there:
-            raise ValueError(f"--streaming {problem}.")
-
-
 def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokenizerBase) -> Any:
     """Convert the rows of a split into model inputs."""
     function, arguments = task.encoder(split)
@@ -316,18 +249,26 @@ def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokeni
             desc=f"Preparing {split} features",
         )
     for family in FAMILIES.values():
-        if family.query in features.column_names:
-            chunks = features.data.column(family.query).chunks
-            if not any(any(masks.flatten(recursive=True).unique().to_pylist()) for masks in chunks):
-                logger.warning("No %s row has a query: %s.", split, family.query_advice)
+        if family.query is None or family.query not in features.column_names:
+            continue
+        if not _has_query(features, family.query):
+            logger.warning("No %s row has a query: %s.", split, family.query_advice)
     return task.finish_features(split, rows, features)
+
+
+def _has_query(features: datasets.Dataset, column: str) -> bool:
+    """Return True if a mask of query tokens is not 0 everywhere."""
+    for masks in features.data.column(column).chunks:
+        if any(masks.flatten(recursive=True).unique().to_pylist()):
+            return True
+    return False
 
 
 class Run:
     """A model with its trainer and data.
 
-    Names of additional evaluation and test splits have a suffix ("validation_mismatched"). Their metrics have the same
-    suffix ("eval_mismatched_accuracy").
+    Further evaluation and test splits have a suffix ("validation_mismatched"), and so have their metrics
+    ("eval_mismatched_accuracy").
 
     Args:
         task: the task, with the data of all splits.
@@ -337,8 +278,12 @@ class Run:
     """
 
     def __init__(self, task: Task, trainer: TaskTrainer, model_args: ModelArguments, arguments: Mapping[str, Any]):
-        self.task, self.trainer, self.model_args, self.arguments = task, trainer, model_args, arguments
-        self.data, self.features = task.rows, task.features  # of streamed training rows the first, and no features
+        self.task = task
+        self.trainer = trainer
+        self.model_args = model_args
+        self.arguments = arguments
+        self.data = task.rows  # of streamed training rows the first
+        self.features = task.features  # without those of streamed rows
         self.scores: list[Score] = []
 
     def execute(self) -> dict[str, float]:
@@ -350,23 +295,24 @@ class Run:
     def train(self) -> dict[str, float]:
         """Train with `do_train`, or resume from a checkpoint; save model, tokenizer and state."""
         trainer = self.trainer
-        if not trainer.args.do_train:
+        args = trainer.args
+        if not args.do_train:
             return {}
-        folder, checkpoint = Path(trainer.args.output_dir), trainer.args.resume_from_checkpoint
-        if trainer.args.should_save:
-            mark_unfinished(folder)
-            save_run(folder, self.arguments)
-        if checkpoint and is_trained(checkpoint, trainer.args):
+        checkpoint = args.resume_from_checkpoint
+        if args.should_save:
+            mark_unfinished(args.output_dir)
+            save_arguments(args.output_dir, self.arguments)
+        if checkpoint and is_trained(checkpoint, args):
             # Killed between the last checkpoint and the final save. Trainer would train one more step or epoch.
             logger.warning("%s is at its last step: no training is left to do.", checkpoint)
-            found = trainer.finish_training(checkpoint)
+            metrics = trainer.finish_training(checkpoint)
         else:
             if checkpoint:
                 logger.warning("Resuming from %s. Another --output_dir starts from the beginning.", checkpoint)
             with save_on_interrupt(trainer):
-                found = trainer.train(resume_from_checkpoint=checkpoint).metrics
+                metrics = trainer.train(resume_from_checkpoint=checkpoint).metrics
         trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores
-        metrics = {**found, "train_samples": self._num_rows("train")}
+        metrics = {**metrics, "train_samples": self._num_rows("train")}
         trainer.log_metrics("train", metrics)
         trainer.save_metrics("train", metrics)  # also written to all_results.json
         trainer.save_state()  # last, because this file marks training as complete
@@ -381,9 +327,9 @@ class Run:
         return self._evaluate_splits("test")
 
     def share(self) -> None:
-        """Write the training record and the model card, and upload the output folder if `push_to_hub` is set.
+        """Write the training record and the model card; upload the output folder with `push_to_hub`.
 
-        Without training, only the upload takes place, because the files in the folder are from another run.
+        Without training only the upload takes place: the files in the folder are from another run.
         """
         args = self.trainer.args
         is_writer = args.do_train and args.should_save

@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 Splits = dict[str, datasets.Dataset]
 """Rows or features by split: "train", "validation", "test", and further ones such as "test_mismatched"."""
 
+Encoder = tuple[Callable[..., Any], dict[str, Any]]
+"""Function that turns a batch of rows into features, and its keyword arguments."""
+
 PARTS = {"train": "train", "validation": "eval", "test": "predict"}
 """Parts of the data, and their names in options and metrics."""
 
@@ -154,11 +157,12 @@ class Task:
             ValueError: model or tokenizer does not suit the task, or a length leaves no room for text.
         """
         self.max_length = input_length(model, tokenizer, self.args)
-        if self.max_length <= (special := tokenizer.num_special_tokens_to_add(pair=True)):
+        special = tokenizer.num_special_tokens_to_add(pair=True)
+        if self.max_length <= special:
             raise ValueError(f"--max_seq_length {self.max_length} leaves no room for text; give more than {special}.")
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
-        """Return the function that turns a batch of rows into features, and its keyword arguments."""
+    def encoder(self, split: str) -> Encoder:
+        """Return the encoder of the rows of a split."""
         raise NotImplementedError
 
     def metric_examples(self) -> tuple[Any, Any] | None:
@@ -176,14 +180,23 @@ class Task:
         """Return the features of some rows; warn of the others, and of inputs that are cut."""
         full = sum(longest_of(ids) >= self.max_length for ids in features["input_ids"])
         if full:
-            message = "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut."
-            logger.warning(message, full, len(features), split, self.max_length)
+            logger.warning(
+                "%d of %d %s rows fill the %d tokens of --max_seq_length: longer inputs are cut.",
+                full,
+                len(features),
+                split,
+                self.max_length,
+            )
         if not kept:
             raise ValueError(f"No {split} row has its word within {self.max_length} tokens: check --max_seq_length.")
         left = len(features) - len(kept)
         if left:
-            message = "%d of %d %s rows are left out: truncation removed all their words, or their cue."
-            logger.warning(message, left, len(features), split)
+            logger.warning(
+                "%d of %d %s rows are left out: truncation removed all their words, or their cue.",
+                left,
+                len(features),
+                split,
+            )
         return features.select(kept)
 
     def collator(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, multiple: int | None) -> Any:
@@ -194,8 +207,14 @@ class Task:
             model: model that takes the batches.
             multiple: pad to a multiple of this number, if not None.
         """
-        how = {"padding": "max_length", "max_length": self.max_length} if self.args.pad_to_max_length else {}
-        return self.collator_class(tokenizer, pad_to_multiple_of=multiple, **how)
+        if not self.args.pad_to_max_length:
+            return self.collator_class(tokenizer, pad_to_multiple_of=multiple)
+        return self.collator_class(
+            tokenizer,
+            padding="max_length",
+            max_length=self.max_length,
+            pad_to_multiple_of=multiple,
+        )
 
     def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Return the outputs for a batch that `score` needs, by default the first one."""
@@ -231,7 +250,12 @@ def longest_of(ids: Sequence[Any]) -> int:
 
 
 def choose_labels(
-    of_data: Labels | None, model_args: ModelArguments, config: Any, *, trained: bool, fixed: bool = False
+    of_data: Labels | None,
+    model_args: ModelArguments,
+    config: Any,
+    *,
+    trained: bool,
+    fixed: bool = False,
 ) -> Labels:
     """Return the labels to predict, based on the data and the checkpoint.
 
@@ -256,7 +280,7 @@ def choose_labels(
     if of_data is None:
         return of_model
     is_named = any(name != f"LABEL_{index}" for index, name in enumerate(of_model.names))
-    may_be_others = not (trained or fixed)
+    keeps_model = not (trained or fixed)
     if of_data.problem_type == of_model.problem_type:
         if set(of_data.names) <= set(of_model.names):
             return of_model
@@ -265,11 +289,11 @@ def choose_labels(
         if set(of_data.names) <= set(names) and len(set(names)) == len(names):
             return Labels(of_data.problem_type, names)
         indices = tuple(map(str, range(of_model.num_labels)))
-        if may_be_others and set(of_data.names) <= set(indices):
+        if keeps_model and set(of_data.names) <= set(indices):
             return Labels(of_data.problem_type, indices)  # data and predictions use indices instead of names
-        if may_be_others and is_named:
+        if keeps_model and is_named:
             return of_model
-    elif may_be_others and of_model.problem_type == REGRESSION and of_data.problem_type == SINGLE_LABEL:
+    elif keeps_model and of_model.problem_type == REGRESSION and of_data.problem_type == SINGLE_LABEL:
         return of_model  # all scores may happen to be whole numbers
     if of_model.num_labels != of_data.num_labels and not model_args.ignore_mismatched_sizes:
         raise ValueError(
@@ -284,15 +308,20 @@ def choose_labels(
 def checkpoint_labels(config: PreTrainedConfig) -> Labels:
     """Return the labels of a checkpoint's head."""
     problem_type = config.problem_type or (REGRESSION if config.num_labels == 1 else SINGLE_LABEL)
-    names = () if problem_type == REGRESSION else tuple(str(config.id2label[i]) for i in range(config.num_labels))
-    return Labels(problem_type, names)
+    if problem_type == REGRESSION:
+        return Labels(REGRESSION)
+    names = [str(config.id2label[index]) for index in range(config.num_labels)]
+    return Labels(problem_type, tuple(names))
 
 
 def label_fields(names: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a configuration that name the labels; without names those of a single score."""
     names = names or ["LABEL_0"]
-    label_ids = {name: index for index, name in enumerate(names)}
-    return {"num_labels": len(names), "id2label": dict(enumerate(names)), "label2id": label_ids}
+    return {
+        "num_labels": len(names),
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: index for index, name in enumerate(names)},
+    }
 
 
 def input_length(
@@ -304,14 +333,16 @@ def input_length(
     if limit is None or wanted <= limit:
         return wanted
     family = family_of(model.config)
-    of_local_layers = family is not None and limit == getattr(model.config, "max_tokens", None)
-    reason = f" ({family.length_limit})" if family is not None and of_local_layers else ""
+    reason = ""
+    if family is not None and limit == getattr(model.config, "max_tokens", None):
+        reason = f" ({family.length_limit})"
     logger.warning("%s %d is more than the model takes%s: using %d.", name, wanted, reason, limit)
     return limit
 
 
 def table_of(rows: datasets.Dataset, predictions: Iterable[Any]) -> str:
     """Return a table of the index of each row, counted from 0, and its prediction."""
-    numbered = zip(row_numbers(rows), predictions, strict=True)
-    lines = [f"{index}\t{prediction}\n" for index, prediction in numbered]
-    return "".join(["index\tprediction\n", *lines])
+    lines = ["index\tprediction\n"]
+    for index, prediction in zip(row_numbers(rows), predictions, strict=True):
+        lines.append(f"{index}\t{prediction}\n")
+    return "".join(lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from hf_localattn.data.rows import Data, labeled_rows, open_source
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
-from hf_localattn.tasks.task import Scored, Splits, Task, choose_labels, label_fields, table_of
+from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.data_arguments import GLUE as GLUE
 from hf_localattn.training.data_arguments import TextClassificationDataArguments
@@ -69,36 +68,49 @@ class TextClassification(Task):
         return load_texts(source, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
-        args = self.args
-        label_sets = [labels_of(rows) for rows in data.values()]
-        of_data = next((labels for labels in label_sets if labels is not None), None)
-        trained, fixed = self.training_args.do_train, self.columns.names is not None
-        self.labels = choose_labels(of_data, model_args, config, trained=trained, fixed=fixed)
+        labels_by_split = map(labels_of, data.values())
+        of_data = next((labels for labels in labels_by_split if labels is not None), None)
+        self.labels = choose_labels(
+            of_data,
+            model_args,
+            config,
+            trained=self.training_args.do_train,
+            fixed=self.columns.names is not None,
+        )
         self._check_labels()
-        pairs = {"text_pair" in rows.column_names for rows in data.values()}
-        if len(pairs) > 1:
+        have_pairs = {"text_pair" in rows.column_names for rows in data.values()}
+        if len(have_pairs) > 1:
             raise ValueError("Some splits have pairs of texts, others single texts: give --text_column_names.")
-        warn_of_lone_classes(data, "label", args.held_out)
-        of_classes = self.has_classes = self.labels.problem_type == SINGLE_LABEL
-        usual = METRICS[self.labels.problem_type]
-        if of_classes and self.labels.num_labels == 2:
-            usual = (*usual, "f1")
-        possible = (*usual, "matthews_correlation") if of_classes else usual
-        named = [] if args.metric_name is None else [args.metric_name]
-        if not {*named} <= {*possible}:
-            raise ValueError(
-                f"--metric_name {named[0]} is not for {self.labels}; choose one of {', '.join(possible)}."
-            )
-        usual = GLUE_METRICS.get(args.task_name or "", usual)
-        self.score_names = tuple(dict.fromkeys((*usual, *named)))
-        self.combined = usual if args.task_name is not None and len(usual) > 1 else ()
-        names = (*named, "loss", *([COMBINED] if self.combined else []), *self.score_names)
-        self.metrics = {name: name not in LOWER_IS_BETTER for name in names}
-        logger.info("Predicting %s of %s.", self.labels, "pairs of texts" if any(pairs) else "texts")
+        warn_of_lone_classes(data, "label", self.args.held_out)
+        self._choose_scores()
+        logger.info("Predicting %s of %s.", self.labels, "pairs of texts" if any(have_pairs) else "texts")
         return {**label_fields(self.labels.names), "problem_type": self.labels.problem_type}
 
+    def _choose_scores(self) -> None:
+        """Choose the scores that suit the labels. The first one selects the best model."""
+        args = self.args
+        self.has_classes = self.labels.problem_type == SINGLE_LABEL
+        names = METRICS[self.labels.problem_type]
+        if self.has_classes and self.labels.num_labels == 2:
+            names = (*names, "f1")
+        possible = (*names, "matthews_correlation") if self.has_classes else names
+        if args.metric_name not in (None, *possible):
+            raise ValueError(
+                f"--metric_name {args.metric_name} is not for {self.labels}; choose one of {', '.join(possible)}."
+            )
+        first = () if args.metric_name is None else (args.metric_name,)
+        self.combined: tuple[str, ...] = ()
+        if args.task_name is not None:
+            names = GLUE_METRICS.get(args.task_name, names)
+            self.combined = names if len(names) > 1 else ()
+        self.score_names = tuple(dict.fromkeys((*names, *first)))
+        combined = (COMBINED,) if self.combined else ()
+        in_order = (*first, "loss", *combined, *self.score_names)
+        self.metrics = {name: name not in LOWER_IS_BETTER for name in in_order}
+
     def _check_labels(self) -> None:
-        labels, length = self.labels, self.columns.vector_length
+        labels = self.labels
+        length = self.columns.vector_length
         if labels.problem_type == SINGLE_LABEL and labels.num_labels < 2:
             raise ValueError(f"All rows have the label {labels.names[0]!r}: give data with at least two classes.")
         if labels.num_labels == 0:
@@ -116,7 +128,7 @@ class TextClassification(Task):
             prepared[split] = number_labels(rows, self.labels, may_be_missing=may_be_missing)
         return prepared
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         return tokenize_texts, {"max_length": self.max_length}
 
     def metric_examples(self) -> tuple[Any, Any]:
@@ -139,7 +151,8 @@ class TextClassification(Task):
             labeled, known_labels = labeled_rows(self.rows[split], split)
             if not labeled:  # test rows of GLUE
                 return Scored(outputs, {})
-            predictions, labels = predictions[labeled], np.asarray(known_labels)
+            predictions = predictions[labeled]
+            labels = np.asarray(known_labels)
             scores["labeled_samples"] = len(labeled)
         scores |= {name: SCORES[name](predictions, labels) for name in self.score_names}
         if self.combined:
@@ -152,6 +165,6 @@ class TextClassification(Task):
         A class is written as its name, a set of classes as a JSON list, a score with three decimals.
         """
         task = "" if self.args.task_name is None else f"_{self.args.task_name}"
-        ending = {"test": "", "test_mismatched": "-mm"}[split]
-        table = table_of(self.rows[split], format_predictions(predictions, self.labels))
-        return {f"predict_results{task}{ending}.txt": table}
+        ending = "-mm" if split == "test_mismatched" else ""
+        texts = format_predictions(predictions, self.labels)
+        return {f"predict_results{task}{ending}.txt": table_of(self.rows[split], texts)}

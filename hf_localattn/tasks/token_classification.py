@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -29,7 +29,7 @@ from hf_localattn.data.words import (
 )
 from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
 from hf_localattn.metrics.word_scores import detection_scores, diagnosis_scores, entity_scores, select_metrics
-from hf_localattn.tasks.task import Scored, Splits, Task, choose_labels, label_fields
+from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.data_arguments import TokenClassificationDataArguments
 
@@ -87,8 +87,9 @@ class TokenClassification(Task):
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         names = self.columns.names or sorted_labels(self.data_labels)
-        labels = Labels(SINGLE_LABEL, tuple(names)) if names else None
-        self.names = list(choose_labels(labels, model_args, config, trained=self.training_args.do_train).names)
+        of_data = Labels(SINGLE_LABEL, tuple(names)) if names else None
+        labels = choose_labels(of_data, model_args, config, trained=self.training_args.do_train)
+        self.names = list(labels.names)
         self.score_words, self.reported = select_metrics(self.names)
         self.own_metrics = OWN_METRICS.get(self.score_words, ())
         self.metrics = {name: name not in LOWER_IS_BETTER for name in ("loss", *self.reported)}
@@ -104,7 +105,7 @@ class TokenClassification(Task):
         prepare_tokenizer(tokenizer)
         super().adapt(model, tokenizer)
 
-    def encoder(self, split: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def encoder(self, split: str) -> Encoder:
         options = {
             "max_length": self.max_length,
             "label_ids": {name: index for index, name in enumerate(self.names)},
@@ -130,18 +131,22 @@ class TokenClassification(Task):
         """Return the label of each word that the model sees, for sentences with such words, and the scores."""
         features = self.features[split]
         is_labeled = "labels" in features.column_names
-        marks = [np.asarray(row) for row in features["labels" if is_labeled else "marks"]]
-        predictions = []
-        for best, row_marks in zip(outputs, marks, strict=True):
-            is_first = row_marks != IGNORED
-            predictions.append([self.names[label] for label in best[: len(row_marks)][is_first]])
+        predictions: list[list[str]] = []
+        references: list[list[str]] = []
+        for best, marks in zip(outputs, features["labels" if is_labeled else "marks"], strict=True):
+            is_first = np.not_equal(marks, IGNORED)
+            predictions.append(self._names_of(best[: len(marks)][is_first]))
+            if is_labeled:
+                references.append(self._names_of(np.asarray(marks)[is_first]))
         if not is_labeled:
             return Scored(predictions, {})
-        references = [[self.names[label] for label in row_marks[row_marks != IGNORED]] for row_marks in marks]
         scores = self.score_words(predictions, references)
         if not self.args.return_entity_level_metrics:
             scores = {name: scores[name] for name in self.reported}
         return Scored(predictions, scores, pair=(predictions, references))
+
+    def _names_of(self, labels: np.ndarray) -> list[str]:
+        return [self.names[label] for label in labels]
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return `predictions.txt`: the labels of each sentence in a line, separated by spaces.

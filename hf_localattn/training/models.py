@@ -15,10 +15,12 @@ from hf_localattn.registry import AUTO_CLASSES, family_of, get_family, task_of_c
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
 
+Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+
 
 def load_model_and_tokenizer(
     task: str, model_args: ModelArguments, training_args: TrainingArguments, **config_fields: Any
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+) -> Loaded:
     """Load the model in fp32, and its tokenizer. Layers that the checkpoint lacks are initialized randomly.
 
     Args:
@@ -28,46 +30,15 @@ def load_model_and_tokenizer(
         **config_fields: fields of the configuration that depend on the data, such as `num_labels`.
     """
     set_seed(training_args.seed)  # for the initialization of new layers
-    hub, trust = model_args.hub, {"trust_remote_code": model_args.trust_remote_code}
-    source = resolve_backbone(model_args.source, generates=task == "text2text-generation")
-    tokenizer_source = model_args.tokenizer_name or source
-    if model_args.family in (None, PLAIN):
-        config_source = model_args.config_name or source
-        with loading("config", config_source):
-            config = AutoConfig.from_pretrained(config_source, **config_fields, **hub, **trust)
-        check_tokenizer_settings(config.model_type, model_args.local_fields)
-        tokenizer = load_tokenizer(tokenizer_source, **model_args.local_fields, **hub, **trust)
-        own = family_of(config)
-        if own is not None and own.needs_parse(config) and hasattr(tokenizer, "check_parser"):
-            tokenizer.check_parser()  # raise errors before the model is loaded and features are made
-        with loading("model", source):
-            model = AUTO_CLASSES[task].from_pretrained(
-                source,
-                config=config,
-                dtype=torch.float32,
-                ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
-                **hub,
-                **trust,
-            )
-    else:
-        assert model_args.family is not None
-        family = get_family(model_args.family)
-        fields, settings = family.split_fields(model_args.local_fields)
-        if task not in family.heads:
-            raise ValueError(
-                f"The family {model_args.family!r} has no model for {task}; it has models for"
-                f" {', '.join(family.heads)}."
-            )
-        tokenizer = load_tokenizer(tokenizer_source, **hub, **trust)
-        with loading("backbone", source):
-            model = family.heads[task].from_backbone(source, **hub, **fields, **config_fields)
-        tokenizer = family.adapt_tokenizer(tokenizer, model, **settings)
+    load = _load_checkpoint if model_args.family in (None, PLAIN) else _load_backbone
+    model, tokenizer = load(task, model_args, config_fields)
     missing = missing_inputs(tokenizer, model.config)
-    if missing:
-        own = get_family(model.config.model_type).tokenizer  # only models of a family have additional inputs
+    if missing:  # only models of a family have additional inputs
+        tokenizer_class = get_family(model.config.model_type).tokenizer
         raise ValueError(
             f"The model needs the inputs {missing}, which this tokenizer does not return. Use the tokenizer of the"
-            f" family {model.config.model_type!r} ({own.__name__}; settings: {', '.join(own.SETTINGS)})."
+            f" family {model.config.model_type!r} ({tokenizer_class.__name__}; settings:"
+            f" {', '.join(tokenizer_class.SETTINGS)})."
         )
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
@@ -77,16 +48,63 @@ def load_model_and_tokenizer(
         )
     model = model.to(torch.float32)
     if training_args.local_learning_rate is not None:  # raise errors before training begins
-        groups = [{"params": [parameter for parameter in model.parameters() if parameter.requires_grad]}]
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        groups = [{"params": parameters}]
         split_parameter_groups(groups, pretrained_parameters(model), training_args.local_learning_rate)
     return model, tokenizer
+
+
+def _load_checkpoint(task: str, model_args: ModelArguments, config_fields: dict[str, Any]) -> Loaded:
+    """Load a checkpoint of a family, or a plain backbone with a new head."""
+    checkpoint = _checkpoint(model_args, task)
+    options = {**model_args.hub, "trust_remote_code": model_args.trust_remote_code}
+    config_name = model_args.config_name or checkpoint
+    with loading("config", config_name):
+        config = AutoConfig.from_pretrained(config_name, **config_fields, **options)
+    check_tokenizer_settings(config.model_type, model_args.local_fields)
+    tokenizer = load_tokenizer(model_args.tokenizer_name or checkpoint, **model_args.local_fields, **options)
+    family = family_of(config)
+    if family is not None and family.needs_parse(config) and hasattr(tokenizer, "check_parser"):
+        tokenizer.check_parser()  # raise errors before the model is loaded and features are made
+    with loading("model", checkpoint):
+        model = AUTO_CLASSES[task].from_pretrained(
+            checkpoint,
+            config=config,
+            dtype=torch.float32,
+            ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
+            **options,
+        )
+    return model, tokenizer
+
+
+def _load_backbone(task: str, model_args: ModelArguments, config_fields: dict[str, Any]) -> Loaded:
+    """Load a backbone with new layers of a family."""
+    family = get_family(str(model_args.family))
+    fields, settings = family.split_fields(model_args.local_fields)
+    if task not in family.heads:
+        raise ValueError(
+            f"The family {family.name!r} has no model for {task}; it has models for {', '.join(family.heads)}."
+        )
+    backbone = _checkpoint(model_args, task)
+    tokenizer = load_tokenizer(
+        model_args.tokenizer_name or backbone,
+        trust_remote_code=model_args.trust_remote_code,
+        **model_args.hub,
+    )
+    with loading("backbone", backbone):
+        model = family.heads[task].from_backbone(backbone, **model_args.hub, **fields, **config_fields)
+    return model, family.adapt_tokenizer(tokenizer, model, **settings)
+
+
+def _checkpoint(model_args: ModelArguments, task: str) -> str:
+    return resolve_backbone(model_args.source, generates=task == "text2text-generation")
 
 
 def head_config(model_args: ModelArguments, task: str) -> PreTrainedConfig | None:
     """Return the configuration of a checkpoint with a head for a task; None if the model gets a new head."""
     if model_args.family not in (None, PLAIN):
         return None
-    source = model_args.config_name or resolve_backbone(model_args.source)
-    with loading("config", source):
-        config = AutoConfig.from_pretrained(source, **model_args.hub, trust_remote_code=model_args.trust_remote_code)
+    name = model_args.config_name or resolve_backbone(model_args.source)
+    with loading("config", name):
+        config = AutoConfig.from_pretrained(name, **model_args.hub, trust_remote_code=model_args.trust_remote_code)
     return config if task in map(task_of_class, config.architectures or ()) else None

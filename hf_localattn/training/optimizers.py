@@ -39,27 +39,23 @@ def split_parameter_groups(
     Raises:
         ValueError: no pretrained parameter is trainable, or no new parameter is.
     """
-    of_backbone = {id(parameter) for parameter in pretrained}
-    split = []
-    for local in (False, True):
-        found = []
-        for group in groups:
-            parameters = [p for p in group["params"] if (id(p) not in of_backbone) is local]
-            if parameters:
-                found.append({**group, "params": parameters, **({"lr": local_learning_rate} if local else {})})
-        if not found:
-            raise ValueError(
-                "local_learning_rate is given, but the model has no trainable parameter "
-                + ("outside its backbone" if local else "in its backbone")
-                + ": use learning_rate alone."
-            )
-        split.extend(found)
-    return split
-
-
-def import_lookahead() -> Any:
-    """Return the `Lookahead` class of pytorch_optimizer; raise `ImportError` if it is not installed."""
-    return import_extra("pytorch_optimizer", "lookahead", "--lookahead_steps").Lookahead
+    pretrained_ids = set(map(id, pretrained))
+    backbone_groups = []
+    local_groups = []
+    for group in groups:
+        backbone = [parameter for parameter in group["params"] if id(parameter) in pretrained_ids]
+        local = [parameter for parameter in group["params"] if id(parameter) not in pretrained_ids]
+        if backbone:
+            backbone_groups.append({**group, "params": backbone})
+        if local:
+            local_groups.append({**group, "params": local, "lr": local_learning_rate})
+    if not (backbone_groups and local_groups):
+        place = "outside" if backbone_groups else "in"
+        raise ValueError(
+            f"local_learning_rate is given, but the model has no trainable parameter {place} its backbone: use"
+            " learning_rate alone."
+        )
+    return backbone_groups + local_groups
 
 
 def with_lookahead(optimizer: torch.optim.Optimizer, steps: int, alpha: float) -> torch.optim.Optimizer:
@@ -69,4 +65,5 @@ def with_lookahead(optimizer: torch.optim.Optimizer, steps: int, alpha: float) -
     slow weights are copied to the model. At multiples of `steps`, the model therefore has the slow weights when it is
     evaluated or saved. At other steps it has the fast weights.
     """
-    return import_lookahead()(optimizer, k=steps, alpha=alpha)
+    library = import_extra("pytorch_optimizer", "lookahead", "--lookahead_steps")
+    return library.Lookahead(optimizer, k=steps, alpha=alpha)

@@ -149,12 +149,13 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
     `missing` is the file that an old run would need to continue, for the error message.
     """
     folder = Path(output_dir)
-    in_the_way = [
-        path.name
-        for path in sorted(folder.glob("*"))
-        if not path.name.startswith((".", STAGING, "checkpoint-")) and path.suffix != ".log" and path.name != "runs"
-        if path.is_file() or any(file.is_file() for file in path.rglob("*"))
-    ]
+    in_the_way = []
+    for path in sorted(folder.glob("*")):
+        is_passed_over = path.name.startswith((".", STAGING, "checkpoint-")) or path.name == "runs"
+        if is_passed_over or path.suffix == ".log":
+            continue
+        if path.is_file() or any(map(Path.is_file, path.rglob("*"))):
+            in_the_way.append(path.name)
     if in_the_way:
         raise ValueError(
             f"--output_dir {folder} is not empty ({join_names(in_the_way, 3)}) and holds no {missing}."
@@ -164,8 +165,12 @@ def check_unused(output_dir: str | os.PathLike[str], missing: str) -> None:
 
 def last_complete_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
     """Return the whole checkpoint with the most steps, or None. Half-written ones are passed over with a warning."""
-    matches = [(re.fullmatch(r"checkpoint-(\d+)", path.name), path) for path in Path(output_dir).glob("checkpoint-*")]
-    for _, path in sorted(((int(match[1]), path) for match, path in matches if match), reverse=True):
+    by_step = {}
+    for path in Path(output_dir).glob("checkpoint-*"):
+        match = re.fullmatch(r"checkpoint-(\d+)", path.name)
+        if match:
+            by_step[int(match[1])] = path
+    for _, path in sorted(by_step.items(), reverse=True):
         if is_whole(path):
             return str(path)
         logger.warning("Passing over the checkpoint %s, which is not whole.", path)
@@ -178,7 +183,7 @@ def is_whole(checkpoint: Path) -> bool:
         TrainerState.load_from_json(str(checkpoint / STATE))
     except (OSError, ValueError, TypeError):
         return False
-    return any(path for name in (OPTIMIZER, "global_step*") for path in checkpoint.glob(name))  # the second: DeepSpeed
+    return any(checkpoint.glob(OPTIMIZER)) or any(checkpoint.glob("global_step*"))  # the latter: DeepSpeed
 
 
 def is_trained(checkpoint: str | os.PathLike[str], training_args: TrainingArguments) -> bool:
@@ -251,6 +256,6 @@ def check_same_run(folder: str | Path, arguments: Mapping[str, Any], *, is_longe
             )
 
 
-def save_run(folder: str | Path, arguments: Mapping[str, Any]) -> None:
+def save_arguments(folder: str | Path, arguments: Mapping[str, Any]) -> None:
     """Write the arguments and digests of a run to its output folder."""
     atomic_write(Path(folder, RUN), json.dumps(arguments, indent=2, ensure_ascii=False) + "\n")

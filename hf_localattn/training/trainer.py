@@ -6,6 +6,7 @@ import json
 import logging
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +16,7 @@ import torch
 import torch.utils.data
 from huggingface_hub import CommitInfo
 from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerCallback, TrainerState
-from transformers.trainer_utils import (
-    PREFIX_CHECKPOINT_DIR,
-    EvalLoopOutput,
-    HubStrategy,
-    SaveStrategy,
-    TrainOutput,
-)
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput, HubStrategy, SaveStrategy, TrainOutput
 from transformers.utils import PushInProgress
 
 from hf_localattn.errors import hub_upload_errors
@@ -29,11 +24,7 @@ from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
 from hf_localattn.parsing import read_json
-from hf_localattn.training.optimizers import (
-    pretrained_parameters,
-    split_parameter_groups,
-    with_lookahead,
-)
+from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
 from hf_localattn.training.options import is_loss_only, selects_best
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
 from hf_localattn.training.run_record import split_of
@@ -118,8 +109,8 @@ class LocalAttentionTrainer(Trainer):
         atomic_write(folder / f"{split}_results.json", json.dumps(metrics, indent=4, sort_keys=True))
         if combined:
             path = folder / "all_results.json"
-            known = read_json(path) if path.is_file() else {}
-            atomic_write(path, json.dumps(known | metrics, indent=4, sort_keys=True))
+            others = read_json(path) if path.is_file() else {}
+            atomic_write(path, json.dumps(others | metrics, indent=4, sort_keys=True))
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Create Trainer's optimizer, split it into groups for `local_learning_rate`, and wrap it with Lookahead."""
@@ -131,10 +122,10 @@ class LocalAttentionTrainer(Trainer):
             groups = optimizer.param_groups
             groups[:] = split_parameter_groups(groups, pretrained_parameters(model or self.model), rate)
         steps = getattr(self.args, "lookahead_steps", None)
-        trained: dict[float, int] = {}
+        counts: Counter[float] = Counter()
         for group in optimizer.param_groups:
-            trained[group["lr"]] = trained.get(group["lr"], 0) + sum(one.numel() for one in group["params"])
-        rates = " and ".join(f"{count:,} parameters at {rate:g}" for rate, count in trained.items() if count)
+            counts[group["lr"]] += sum(parameter.numel() for parameter in group["params"])
+        rates = " and ".join(f"{count:,} parameters at {rate:g}" for rate, count in counts.items() if count)
         logger.info("Training %s%s.", rates, f", Lookahead every {steps} steps" if steps else "")
         if steps is not None:
             optimizer = self.optimizer = with_lookahead(optimizer, steps, self.args.lookahead_alpha)
@@ -205,16 +196,21 @@ class LocalAttentionTrainer(Trainer):
         if not args.hub_always_push and self.push_in_progress is not None and not self.push_in_progress.is_done():
             return
         self.callback_handler.on_push_begin(args, self.state, self.control)
-        at = f"epoch {int(self.state.epoch)}"
+        time = f"epoch {int(self.state.epoch)}"
         if args.save_strategy == SaveStrategy.STEPS:
-            at = f"step {self.state.global_step}"
-        message = f"Training in progress, {at}"
+            time = f"step {self.state.global_step}"
+        message = f"Training in progress, {time}"
         folder = Path(checkpoint_folder)
-        to: dict[str, Any] = {"repo_id": self.hub_model_id, "token": args.hub_token, "revision": args.hub_revision}
-        jobs = [upload_in_background(folder, commit_message=message, **to)]
+        options: dict[str, Any] = {
+            "repo_id": self.hub_model_id,
+            "token": args.hub_token,
+            "revision": args.hub_revision,
+        }
+        jobs = [upload_in_background(folder, commit_message=message, **options)]
         if args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
-            to["path_in_repo"] = "last-checkpoint" if args.hub_strategy == HubStrategy.CHECKPOINT else folder.name
-            jobs.append(upload_in_background(folder, commit_message=f"{message}, checkpoint", **to))
+            is_last = args.hub_strategy == HubStrategy.CHECKPOINT
+            options["path_in_repo"] = "last-checkpoint" if is_last else folder.name
+            jobs.append(upload_in_background(folder, commit_message=f"{message}, checkpoint", **options))
         if self.push_in_progress is None or self.push_in_progress.is_done():
             self.push_in_progress = PushInProgress(jobs)
         else:

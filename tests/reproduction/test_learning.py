@@ -53,8 +53,8 @@ def loss_of(name, folder, learning_rate="1e-3"):
         arguments += ["early_stopping_patience=null"]
     given = {"rows": [row], "tasks": [task], "data": ["samples"], "args": arguments, "num_runs": 1}
     (run,) = plan(select(name, **given, max_samples=16, backbone="tiny", parser="tiny", test_corpora=()))
-    study = run.study(folder)
-    prepared = (study if run.task.folds is None else study.of_fold(1)).prepare()
+    command = run.script_command(folder)
+    prepared = (command if run.task.folds is None else command.of_fold(1)).prepare()
     trainer, rows = prepared.trainer, prepared.trainer.train_dataset
     metrics = prepared.execute()
     loader = trainer.get_eval_dataloader(rows)

@@ -13,8 +13,8 @@ from hf_localattn.names import PLAIN
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import FOLDER as RESOURCES
 from hf_localattn.resources import tiny_backbone
+from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.studies.search_space import SEARCHABLE, combinations, read_space
-from hf_localattn.studies.study import Study
 from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
@@ -26,17 +26,17 @@ WORK = [(table, task) for table in map(load_table, table_names()) for task in ta
 TRAINED = [(table, task) for table, task in WORK if task.script not in MEASURES]
 
 
-def study_of(task, recipe):
+def command_of(task, recipe):
     """A run of a row with the sample for data."""
     corpus = load_corpora()[task.corpus]
     options = recipe | corpus_arguments(corpus, list(corpus.files), SAMPLES) | {"backbone": "tiny"}
-    return Study.of(task.script.removeprefix("run_"), options | {"local_config": [], "output_dir": "unused"})
+    return ScriptCommand.of(task.script.removeprefix("run_"), options | {"local_config": [], "output_dir": "unused"})
 
 
-def reported(task, study):
+def reported(task, command):
     """The scores that the script of a task reports of the sample."""
-    own = choose_task(study.task, study.data_args)(study.data_args, study.training_args)
-    own.choose_labels({"train": own.read(study.data_args.train_file, True)}, study.model_args, None)
+    own = choose_task(command.task, command.data_args)(command.data_args, command.training_args)
+    own.choose_labels({"train": own.read(command.data_args.train_file, True)}, command.model_args, None)
     names = {name.removesuffix("_no_synonyms") for name in own.metrics}  # of METEOR where WordNet is not installed
     return {*names, *(OFFICIAL_SCORES if own.name == "negation" else ())}
 
@@ -44,10 +44,10 @@ def reported(task, study):
 @pytest.mark.parametrize(("table", "task"), TRAINED, ids=[f"{table.name}-{task.name}" for table, task in TRAINED])
 def test_a_script_takes_the_arguments_of_its_rows_and_reports_their_scores(table, task):
     recipes = [row.recipe(task) for row in table.rows.values() if row.family is not None]
-    studies = [study_of(task, recipe) for recipe in recipes]
+    commands = [command_of(task, recipe) for recipe in recipes]
     for recipe in (own for own in recipes if own["family"] != PLAIN):
         check_fields(recipe["family"], json.dumps(recipe["local_config"]))
-    known, files = reported(task, studies[0]), load_corpora()[task.corpus].files
+    known, files = reported(task, commands[0]), load_corpora()[task.corpus].files
     assert task.arguments.get("metric_for_best_model") in (None, *known)
     for metric in {score.metric for score in task.scores.values()} - {"train_seconds_per_epoch"}:
         part, _, name = metric.partition("_")

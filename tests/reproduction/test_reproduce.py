@@ -195,7 +195,7 @@ REFUSED = {
     "cool-8": "Malay SQuAD 2.0 .* https://",
     "cool-4 --data squad_v2=nowhere": "--data squad_v2=.*nowhere: .* folder",
     "cool-4 --data squad_v2=.": "--data squad_v2=.* lacks the train data.* train-v2.0",
-    "cool-4 TINY --test-corpora BA": "--test-corpora BA: ",
+    "cool-4 TINY --test-corpora BA": "--test-corpora: .*'BA'",
     "cool-4 --data squad": "--data squad: ",
     "cool-4 --data squid=here": "'squid'. cool-4 reads squad_v2",
     "cool-4 TINY --args learning_rat=1": "option learning_rat\\.",

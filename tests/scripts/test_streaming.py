@@ -8,7 +8,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
 from hf_localattn.tasks import TASKS, prepare_run
-from hf_localattn.tasks import run as run_module
+from hf_localattn.tasks import stream as stream_module
 from hf_localattn.training.arguments import ModelArguments
 from tests.qa_helpers import question, write_jsonl
 
@@ -32,7 +32,7 @@ TEXT, TOKENS, ANSWERS = ROWS
 @pytest.fixture
 def prepare(tmp_path, monkeypatch):
     """A function that prepares a run of a task on rows in a file, of which a few are read at a time."""
-    monkeypatch.setattr(run_module, "ROWS_PER_PART", 4)
+    monkeypatch.setattr(stream_module, "ROWS_PER_PART", 4)
     monkeypatch.setattr("datasets.config.SLEEP_TIME_ON_THREADS_SHUTDOWN", 0)  # after each pass of a parquet file
 
     def call(name, rows=None, output="out", arguments=None, **data):
@@ -106,7 +106,7 @@ def test_data_sets_are_streamed(prepare, tmp_path):
 )
 def test_invalid_rows_are_named_when_they_are_reached(name, row, message, prepare, tmp_path, monkeypatch):
     """After nine rows and a blank line."""
-    monkeypatch.setattr(run_module, "BUFFER", 4)
+    monkeypatch.setattr(stream_module, "BUFFER", 4)
     stream = prepare(name, [*ROWS[name][:9], row]).trainer.train_dataset
     lines = (tmp_path / "train.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "train.jsonl").write_text("".join([*lines[:4], "\n", *lines[4:]]))
@@ -115,7 +115,7 @@ def test_invalid_rows_are_named_when_they_are_reached(name, row, message, prepar
 
 
 def test_a_row_of_a_data_set_is_named(prepare, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "BUFFER", 4)
+    monkeypatch.setattr(stream_module, "BUFFER", 4)
     data = as_hub([{"text": text, "label": 0} for text in [*WORDS, "nine", ""]], tmp_path / "hub")
     with pytest.raises(ValueError, match=r"hub \(train\), row 10: the field 'text' is empty"):
         first_of(prepare(TEXT, **data).trainer.train_dataset, 20)

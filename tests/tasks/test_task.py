@@ -13,7 +13,8 @@ from hf_localattn.data.folds import Fold
 from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.data.texts import TextColumns
 from hf_localattn.tasks import DataArguments, MultipleChoice, Scored, Task, TextClassification, prepare_run
-from hf_localattn.tasks.run import Stream, load_splits
+from hf_localattn.tasks.run import load_splits
+from hf_localattn.tasks.stream import Stream
 from hf_localattn.tasks.task import checkpoint_labels, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from tests.qa_helpers import write_jsonl

@@ -1,4 +1,4 @@
-"""A command with many runs of a script: its arguments, its output folder, and the options of its runs."""
+"""Command of a training script: its arguments, its output folder, and the options of its runs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from hf_localattn.training.reading import build_arguments
 FOLDS = "folds.json"
 """File of a cross-validation with its results."""
 
-OF_THE_STUDY = ("workers", "ray_address", "search_space", "search_trials", "token", "hub_token")
-"""Options that the runs of a study do not get. A token is passed on in the environment."""
+NOT_OF_RUNS = ("workers", "ray_address", "search_space", "search_trials", "token", "hub_token")
+"""Options of a command that its runs do not get. A token is passed on in the environment."""
 
 MAY_GROW = ("search_trials", "fold", "held_out")
-"""Arguments that may differ when a study is continued."""
+"""Arguments that may differ when a command is continued."""
 
 
 def argument_classes(task: type[Task]) -> tuple[type, ...]:
@@ -40,8 +40,12 @@ def argument_classes(task: type[Task]) -> tuple[type, ...]:
 
 
 @dataclass
-class Study:
-    """A command with its arguments. `options` are those that were given, by name."""
+class ScriptCommand:
+    """A training command with its arguments: one run, the runs of all folds, or a search.
+
+    Attributes:
+        options: options that were given, by name.
+    """
 
     task: type[Task]
     model_args: ModelArguments
@@ -50,7 +54,7 @@ class Study:
     options: Mapping[str, Any]
 
     @classmethod
-    def of(cls, script: str, options: Mapping[str, Any]) -> Study:
+    def of(cls, script: str, options: Mapping[str, Any]) -> ScriptCommand:
         """Return the command of a script. Unknown options, and values of another type, raise `ValueError`."""
         task = getattr(tasks, SCRIPTS[script])
         model_args, data_args, training_args = build_arguments(argument_classes(task), options)
@@ -59,10 +63,10 @@ class Study:
     @property
     def script(self) -> str:
         """Name of the script, which another process can run."""
-        scripts = {task: name for name, task in SCRIPTS.items()}
-        if self.task.__name__ not in scripts:
-            raise ValueError(f"The task {self.task.__name__} cannot run in other processes: it has no script.")
-        return scripts[self.task.__name__]
+        for script, task in SCRIPTS.items():
+            if task == self.task.__name__:
+                return script
+        raise ValueError(f"The task {self.task.__name__} cannot run in other processes: it has no script.")
 
     @property
     def folder(self) -> Path:
@@ -70,17 +74,21 @@ class Study:
 
     def script_run(self, folder: Path, **changes: Any) -> ScriptRun:
         """Return a run of the script with the options of the command, changed for this run."""
-        options = {name: value for name, value in self.options.items() if name not in OF_THE_STUDY}
+        options = {name: value for name, value in self.options.items() if name not in NOT_OF_RUNS}
         return ScriptRun(self.script, {**options, **changes}, folder)
 
-    def of_fold(self, number: int) -> Study:
-        """Return the command of one fold: its data, folder and seed. It trains, evaluates and predicts."""
-        data_args, training_args = copy.copy(self.data_args), copy.copy(self.training_args)
-        partition = training_args.seed if training_args.data_seed is None else training_args.data_seed
-        data_args.fold, data_args.held_out = number, Fold(number, data_args.num_folds or 0, partition)
-        training_args.seed += number - 1
-        training_args.output_dir = str(self.folder / f"fold-{number}")
-        training_args.do_train = training_args.do_eval = training_args.do_predict = True
+    def of_fold(self, index: int) -> ScriptCommand:
+        """Return the command of one fold, from 1. It trains, evaluates and predicts, with data and seed of its own."""
+        data_args = copy.copy(self.data_args)
+        training_args = copy.copy(self.training_args)
+        seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
+        data_args.fold = index
+        data_args.held_out = Fold(index, data_args.num_folds or 0, seed)
+        training_args.seed += index - 1
+        training_args.output_dir = str(self.folder / f"fold-{index}")
+        training_args.do_train = True
+        training_args.do_eval = True
+        training_args.do_predict = True
         return dataclasses.replace(self, data_args=data_args, training_args=training_args)
 
     def prepare(self) -> Run:
@@ -99,11 +107,13 @@ class Study:
 
         An output folder with another command, or with other files, raises `ValueError`.
         """
-        found = arguments_of(self.model_args, self.data_args, self.training_args) | more
+        arguments = arguments_of(self.model_args, self.data_args, self.training_args) | more
+        for name in MAY_GROW:
+            arguments.pop(name, None)
         for name in ("train_file", "validation_file", "test_file", "dataset_name"):
-            if (value := getattr(self.data_args, name)) is not None and Path(value).exists():
-                found[f"{name} content"] = content_digest(Path(value))
-        arguments = {name: value for name, value in found.items() if name not in MAY_GROW}
+            value = getattr(self.data_args, name)
+            if value is not None and Path(value).exists():
+                arguments[f"{name} content"] = content_digest(Path(value))
         if self.data_args.fold is None and not (self.folder / RUN).is_file():  # other folds may have begun
             check_unused(self.folder, f"{RUN} to continue")
         check_same_run(self.folder, arguments)
@@ -112,15 +122,16 @@ class Study:
 
 def content_digest(path: Path) -> str:
     """Return the digest of a file, or of all files of a folder."""
+    files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
     digest = hashlib.sha256()
-    for file in [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()):
+    for file in files:
         digest.update(f"{file.relative_to(path)}\0".encode())
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return f"sha256 {digest.hexdigest()[:16]}"
 
 
-def write_results(path: Path, found: Mapping[str, Any]) -> None:
+def write_results(path: Path, results: Mapping[str, Any]) -> None:
     """Write results as JSON. NaN and infinities become null, because JSON does not have them."""
-    finite = json.loads(json.dumps(found, default=str), parse_constant=lambda _: None)
+    finite = json.loads(json.dumps(results, default=str), parse_constant=lambda _: None)
     atomic_write(path, json.dumps(finite, indent=2, ensure_ascii=False) + "\n")
