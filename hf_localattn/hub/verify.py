@@ -22,10 +22,14 @@ from hf_localattn import models
 from hf_localattn.errors import join_names, loading
 from hf_localattn.models.configuration_local_attention import VERSION
 from hf_localattn.names import read_config
-from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.parsing import parse_json, read_json, read_utf8
 from hf_localattn.registry import Family, get_family
 
-EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
+# Verdicts
+EQUAL = "equal"
+DIFFERS = "differs"
+MISSING = "missing"
+EXTRA = "extra"
 
 MODELS = Path(models.__file__).parent  # files that are saved with checkpoints
 CODE = (".py", ".pyc", ".pyd", ".so")  # suffixes of files that Python can import
@@ -36,10 +40,22 @@ OF_TOOLS = {".git", ".cache"}  # folders that transformers does not read
 PICKLES = ("pytorch_model*.bin", ".metadata")
 """Names of weights that transformers unpickles if there are no others."""
 
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 LOADED = (
-    *("*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json"),
-    *("tokenizer.json", TOKENIZER, "special_tokens_map.json", "added_tokens.json", "*.jinja"),
-    *("vocab.txt", "vocab.json", "merges.txt", "*.model", "preprocessor_config.json", "processor_config.json"),
+    *WEIGHTS,
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    TOKENIZER,
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "*.jinja",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "*.model",
+    "preprocessor_config.json",
+    "processor_config.json",
 )
 """Names of files without code that transformers reads."""
 
@@ -122,7 +138,8 @@ class Verification:
         lines = []
         for file in self.files if with_equal else self.others:
             note = _kilobytes(file.size) if file.verdict == EQUAL else file.note
-            lines.append(f"{file.verdict:<8} {file.name}" + (f": {note}" if note else ""))
+            parts = [f"{file.verdict:<8} {file.name}", note]
+            lines.append(": ".join(filter(None, parts)))
             if with_diff:
                 lines += file.diff
         differs = f"Not equal: {len(self.others)} files or entries differ. " if self.others else ""
@@ -130,8 +147,8 @@ class Verification:
         lines.append(SCOPE)
         lines += [f"Changes what the model reads: {setting}." for setting in self.settings]
         if self.unread:
-            names = join_names(self.unread, most=len(self.unread) if with_equal else 10)
-            lines.append(f"Not read by a load: {names}.")
+            most = len(self.unread) if with_equal else 10
+            lines.append(f"Not read by a load: {join_names(self.unread, most)}.")
         return "\n".join(lines)
 
 
@@ -160,10 +177,8 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     """
     folder, names_on_hub = _local(checkpoint)
     family = get_family(read_config(folder)["model_type"])
-    paths = []
-    for path in sorted(folder.rglob("*") if subfolders else folder.glob("*")):
-        if OF_TOOLS.isdisjoint(path.relative_to(folder).parts):
-            paths.append(path)
+    paths = sorted(folder.glob("**/*" if subfolders else "*"))
+    paths = [path for path in paths if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
     comparison = _Comparison(folder)
     for path in paths:
         comparison.read(path)
@@ -226,10 +241,8 @@ class _Comparison:
         """Compare all code files, and those that entries expect, with the package's."""
         code = {path for path in paths if path.suffix in CODE and not path.is_dir()}
         for path in self.expected | code:
-            if path.is_symlink() and not is_regular(path, self.folder):
-                continue  # an extra file already
             if not is_regular(path, self.folder):
-                if not path.exists():  # else an extra file already
+                if not os.path.lexists(path):  # else an extra file already
                     self.add(path, MISSING)
             elif path not in self.expected:
                 self.add(path, EXTRA)
@@ -254,8 +267,8 @@ def _diff(ours: bytes, theirs: bytes) -> list[str]:
     """Return the lines of a unified diff, without its header and without line endings."""
     if len(theirs) > LARGEST_DIFF:
         return [f"{len(theirs):,} bytes, too many to compare lines"]
-    before, after = ([line.decode(errors="backslashreplace") for line in text.splitlines()] for text in (ours, theirs))
-    return list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]
+    diff = difflib.diff_bytes(difflib.unified_diff, ours.splitlines(), theirs.splitlines(), n=1, lineterm=b"")
+    return [line.decode(errors="backslashreplace") for line in diff][2:]
 
 
 def changed_settings(family: Family, paths: Iterable[Path], folder: Path) -> Iterator[str]:
@@ -264,12 +277,12 @@ def changed_settings(family: Family, paths: Iterable[Path], folder: Path) -> Ite
         if path.name != TOKENIZER or not family.tokenizer_settings or not is_regular(path, folder):
             continue
         try:
-            settings = parse_json(read_utf8(path), path.name)
-        except ValueError:  # an extra file already
+            settings = read_json(path)
+        except ValueError:  # an extra file already, or no settings
             continue
         for name in family.tokenizer_settings:
             default = getattr(family.tokenizer, name)
-            value = settings.get(name, default) if isinstance(settings, dict) else default
+            value = settings.get(name, default)
             if value != default:
                 place = _harmless(path.relative_to(folder).as_posix())
                 yield f"`{name}` of {place} is {repr(value)[:80]}, by default {default!r}"
