@@ -22,7 +22,7 @@ from hf_localattn import models
 from hf_localattn.errors import join_names, loading
 from hf_localattn.models.configuration_local_attention import VERSION
 from hf_localattn.names import read_config
-from hf_localattn.parsing import parse_json, read_json, read_utf8
+from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import Family, get_family
 
 # Verdicts
@@ -179,7 +179,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     family = get_family(read_config(folder)["model_type"])
     paths = sorted(folder.glob("**/*" if subfolders else "*"))
     paths = [path for path in paths if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
-    comparison = _Comparison(folder)
+    comparison = _Comparison(folder, family)
     for path in paths:
         comparison.read(path)
     for name in names_on_hub:
@@ -187,7 +187,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     comparison.compare_code(paths)
     return Verification(
         tuple(sorted(comparison.files, key=lambda file: file.name)),
-        settings=tuple(changed_settings(family, paths, folder)),
+        settings=tuple(comparison.settings),
         unread=tuple(sorted(comparison.unread)),
     )
 
@@ -195,9 +195,11 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
 class _Comparison:
     """The verdicts on the files of a folder."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, family: Family):
         self.folder = folder
+        self.family = family
         self.files: list[CodeFile] = []
+        self.settings: list[str] = []
         self.unread: set[str] = set()
         self.expected: set[Path] = set()
 
@@ -230,12 +232,25 @@ class _Comparison:
     def read_entries(self, path: Path) -> None:
         """Judge the entries of a JSON file that name code, kernels or weights."""
         try:
-            for note, modules in _entries(parse_json(read_utf8(path), path.name)):
+            content = parse_json(read_utf8(path), path.name)
+            for note, modules in _entries(content):
                 if not modules:
                     self.add(path, EXTRA, note)
                 self.expected |= {path.with_name(module) for module in modules}
         except ValueError as error:
             self.add(path, EXTRA, str(error))
+            return
+        if path.name == TOKENIZER and isinstance(content, dict):
+            self.note_settings(path, content)
+
+    def note_settings(self, path: Path, settings: dict[str, Any]) -> None:
+        """Note settings of the family's tokenizer that differ from their defaults."""
+        for name in self.family.tokenizer_settings:
+            default = getattr(self.family.tokenizer, name)
+            value = settings.get(name, default)
+            if value != default:
+                place = _harmless(path.relative_to(self.folder).as_posix())
+                self.settings.append(f"`{name}` of {place} is {repr(value)[:80]}, by default {default!r}")
 
     def compare_code(self, paths: list[Path]) -> None:
         """Compare all code files, and those that entries expect, with the package's."""
@@ -269,23 +284,6 @@ def _diff(ours: bytes, theirs: bytes) -> list[str]:
         return [f"{len(theirs):,} bytes, too many to compare lines"]
     diff = difflib.diff_bytes(difflib.unified_diff, ours.splitlines(), theirs.splitlines(), n=1, lineterm=b"")
     return [line.decode(errors="backslashreplace") for line in diff][2:]
-
-
-def changed_settings(family: Family, paths: Iterable[Path], folder: Path) -> Iterator[str]:
-    """Yield settings of the family's tokenizer that differ from their defaults."""
-    for path in paths:
-        if path.name != TOKENIZER or not family.tokenizer_settings or not is_regular(path, folder):
-            continue
-        try:
-            settings = read_json(path)
-        except ValueError:  # an extra file already, or no settings
-            continue
-        for name in family.tokenizer_settings:
-            default = getattr(family.tokenizer, name)
-            value = settings.get(name, default)
-            if value != default:
-                place = _harmless(path.relative_to(folder).as_posix())
-                yield f"`{name}` of {place} is {repr(value)[:80]}, by default {default!r}"
 
 
 def _local(checkpoint: str | os.PathLike[str]) -> tuple[Path, list[str]]:
