@@ -51,12 +51,12 @@ class ChoiceColumns:
     of all choices, and `ending0`, `ending1` and so on are their ends.
 
     Args:
-        context (*optional*, defaults to "context"): Column of the context. A row needs a context or a question.
-        question (*optional*, defaults to "question"): Column of the question, which is put before each choice.
-        choices (*optional*, defaults to "choices"): Column of the choices: a list of texts, or an object with two
-            lists, "text" (the choices) and "label" (a name for each choice).
-        label (*optional*, defaults to "label"): Column of the correct choice: its index, its letter (A is the first),
-            its name, or its text. A text is compared with the choices first.
+        context: Column of the context. A row needs a context or a question.
+        question: Column of the question, which is put before each choice.
+        choices: Column of the choices: a list of texts, or an object with two lists, "text" (the choices) and "label"
+            (a name for each choice).
+        label: Column of the correct choice: its index, its letter (A is the first), its name, or its text. A text is
+            compared with the choices first.
     """
 
     context: str = "context"
@@ -74,8 +74,8 @@ class ChoiceFormat:
         label: Column of the label.
         listed: Columns that rows with a list of choices need.
         swag: Columns that rows with SWAG's endings need.
-        is_table: True if all values are texts, as in .csv files: the label "1" may then be the index 1.
-        label_names (*optional*): Names of a `ClassLabel` that are not its indices.
+        is_table: All values are texts, as in .csv files: the label "1" may be the index 1.
+        label_names: Names of a `ClassLabel` that are not its indices.
         may_be_empty: Accept an empty question or context.
     """
 

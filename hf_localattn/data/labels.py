@@ -66,11 +66,11 @@ class LabelFormat:
 
     Args:
         problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`.
-        names (*optional*): Class names in order. Numbers are then their indices.
-        vector_length (*optional*, defaults to 0): Length of lists with a 0 or 1 for each class; 0 for other lists.
-        unlabeled (*optional*): True if -1 means "no label".
-        declared (*optional*): True if a data set declares that values are indices. If False, a number that is the
-            index of one class and the name of another is an error.
+        names: Class names in order, of which numbers are indices.
+        vector_length: Length of lists with a 0 or 1 for each class; 0 for lists of classes.
+        unlabeled: True if -1 means "no label".
+        declared: True if a data set declares that values are indices. If False, a number that is the index of one
+            class and the name of another is an error.
     """
 
     problem_type: str

@@ -90,9 +90,9 @@ class Column:
     """A column of the data. If several names are given, a row's first matching one is read.
 
     Args:
-        names: Name or names of the column.
-        kind: Type of the values: `str`, `list` (of texts), or None (anything).
-        required: If True, a missing value is an error.
+        names: Name or names.
+        kind: `str`, `list` (of texts), or None (anything).
+        required: A missing value is an error.
         may_be_empty: Accept blank texts and empty lists.
         remedy: Advice if the column is missing.
     """
@@ -169,12 +169,8 @@ def convert_rows(
 ) -> Dataset:
     """Convert and check the rows of a source by `convert`, one by one; errors name the place of a row.
 
-    Args:
-        source: Rows.
-        columns: Columns of the rows. A data set must have the required ones.
-        features: Features of the result. `PLACE` is filled in.
-        convert: Function that returns the converted row.
-        skip_empty: Leave out rows with an `EmptyText`.
+    A data set must have the required `columns`. `features` are those of the result; `PLACE` is filled in. `skip_empty`
+    leaves out rows with an `EmptyText`.
     """
     first = source.first or 0
     # A cached result is named after what `convert_batch` refers to: the name of a data set, not the data set.
@@ -250,11 +246,10 @@ def find_missing(columns: Iterable[Column], present: Collection[str]) -> list[Co
 def describe_missing(missing: Sequence[Column], present: Iterable[str]) -> str:
     """Return the error message for all missing columns, with the remedy of each."""
     names = ", ".join(repr(str(column)) for column in missing)
-    verb = "field {} is" if len(missing) == 1 else "fields {} are"
-    remedies = dict.fromkeys(column.remedy for column in missing if column.remedy)
-    advice = "".join(f"; {remedy}" for remedy in remedies)
+    subject = f"field {names} is" if len(missing) == 1 else f"fields {names} are"
     present_names = ", ".join(map(str, present)) or "none"
-    return f"the {verb.format(names)} missing (found {present_names}){advice}."
+    remedies = dict.fromkeys(column.remedy for column in missing if column.remedy)
+    return "; ".join([f"the {subject} missing (found {present_names})", *remedies]) + "."
 
 
 def make_dataset(rows: Sequence[Record], features: Features) -> Dataset:
@@ -271,8 +266,6 @@ def row_numbers(rows: Dataset) -> Sequence[int]:
 def read_text(path: PathLike) -> str:
     """Return the content of a UTF-8 file; raise `ValueError` if it is empty, a folder, or not UTF-8."""
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; give a file.")
     text = read_utf8(path)
@@ -286,8 +279,6 @@ def stream_rows(path: PathLike) -> Iterator[tuple[str, Any]]:
     path = Path(path)
     if path.suffix != ".jsonl":
         raise ValueError(f"{path}: --streaming reads files line by line; save the rows as .jsonl.")
-    if not path.is_file():
-        read_text(path)  # raises the error
     with path.open(encoding="utf-8-sig", newline="\n") as lines:
         try:
             yield from _json_lines(path, lines)
@@ -371,7 +362,7 @@ def _columns_of(rows: Sequence[Record], features: Features) -> dict[str, list[An
 
 def _read_rows(path: Path, suffixes: Sequence[str], holds: str) -> list[tuple[str, Any]]:
     """Return the places and records of a file: a table with a header, a list, `{"data": [rows]}` or JSON lines."""
-    if path.suffix not in suffixes and path.is_file():  # `read_text` tells of other paths
+    if path.suffix not in suffixes and path.is_file():  # reading fails for other paths
         raise ValueError(f"{path}: {holds} are read from files that end in {', '.join(suffixes)}.")
     text = read_text(path)
     if path.suffix in TABLE_SUFFIXES:
@@ -424,10 +415,8 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
 def _tab_format(path: Path, text: str) -> dict[str, Any]:
     """Return the options to read a tab-separated text: with quoting, as pandas writes it, or without, as GLUE has it.
 
-    Fields are quoted if the header is, or if a field is in quotes and has doubled ones inside.
-
-    Raises:
-        ValueError: Other quotes contradict that, or a field with a tab or a line break may be quoted or not.
+    Fields are quoted if the header is, or if a field is in quotes and has doubled ones inside. It is an error if other
+    quotes contradict that, or if a field with a tab or a line break may be quoted or not.
     """
     fields = list(_QUOTED_FIELD.finditer(text)) if '"' in text else []
     signs_of_quoting = [field for field in fields if '""' in field[1] or field.start() == 0]

@@ -64,15 +64,14 @@ class TextColumns:
     """Columns of texts and labels, and the kind of labels.
 
     Args:
-        texts (*optional*, defaults to an entry of `TEXT_COLUMNS`): Text column, or two for pairs.
-        label (*optional*, defaults to "label"): Label column.
-        names (*optional*, defaults to those of the labels): Class names in order. Numbers are their indices.
-        problem_type (*optional*, defaults to that of the labels): `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`.
-        unlabeled (*optional*): True if -1 means "no label", as in columns of the type `ClassLabel`.
-        may_be_empty (*optional*): Accept pairs with one empty text.
-        skip_unlabeled (*optional*): Leave out rows without a label if labels are required.
-        vector_length (*optional*, defaults to that of the labels): Length of lists with a 0 or 1 for each class; 0 if
-            lists are sets of classes.
+        texts: Text column, or two for pairs. By default an entry of `TEXT_COLUMNS`.
+        label: Label column.
+        names: Class names in order, of which numbers are indices. By default those of the data.
+        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`. By default inferred.
+        unlabeled: True if -1 means "no label", as in a `ClassLabel`.
+        may_be_empty: Accept pairs with one empty text.
+        skip_unlabeled: Leave out rows without a label if labels are required.
+        vector_length: Length of lists with a 0 or 1 for each class; 0 for lists of classes. By default inferred.
     """
 
     texts: tuple[str, ...] = ()
@@ -239,8 +238,8 @@ def _find_texts(records: Iterable[Record], source: str, label: Column) -> tuple[
     missing = "no known text columns"
     remedy = "give one, or two for pairs, with --text_column_names"
     if label.required and label.find(first) is None:
-        missing = f"{missing}, and no column {str(label)!r}"
-        remedy = f"{remedy}; {label.remedy}"
+        missing += f", and no column {str(label)!r}"
+        remedy += f"; {label.remedy}"
     names = ", ".join(first) or "none"
     raise ValueError(f"{source}: {missing} (it has {names}); {remedy}.")
 
