@@ -17,6 +17,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.rows import (
     JSON_SUFFIXES,
+    KNOWN_LABEL,
     Column,
     Data,
     Record,
@@ -24,6 +25,7 @@ from hf_localattn.data.rows import (
     check_is_fast,
     convert_rows,
     describe_value,
+    label_column,
     open_source,
     row_numbers,
     shorten,
@@ -111,8 +113,8 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
 
     Args:
         data: see `load_squad`.
-        require_questions: raise an error for rows without a question. If False and a row has none, the result has no
-            column `question`.
+        require_questions: raise an error for rows without a question. If False and some rows have none, the column is
+            named `KNOWN_LABEL`, and has None there. If no row has one, it is dropped.
         skip_empty: leave out rows whose context or required question is empty.
 
     Raises:
@@ -127,7 +129,11 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
     if unanswerable:
         logger.warning("%s: %d of %d questions have no answer and are left out.", name, unanswerable, len(questions))
         questions = questions.select([number for number, gold in enumerate(questions["answers"]) if gold["text"]])
-    return questions if all(questions["question"]) else questions.remove_columns("question")
+    texts = [text or None for text in questions["question"]]
+    column = label_column(texts)
+    if column == KNOWN_LABEL:
+        return questions.remove_columns("question").add_column(KNOWN_LABEL, texts, feature=Value("string"))
+    return questions if column else questions.remove_columns("question")
 
 
 def count_unanswerable(dataset: Dataset) -> int:
