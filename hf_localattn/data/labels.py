@@ -67,7 +67,7 @@ class LabelFormat:
     Args:
         problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`.
         names: Class names in order, of which numbers are indices.
-        vector_length: Length of lists with a 0 or 1 for each class; 0 for lists of classes.
+        vector_length: Length of lists with a 0 or 1 for each of the names; 0 for lists of classes.
         unlabeled: True if -1 means "no label".
         declared: True if a data set declares that values are indices. If False, a number that is the index of one
             class and the name of another is an error.
@@ -133,8 +133,7 @@ class LabelFormat:
                 f"the label must be a list of {self.vector_length} numbers, a 0 or 1 for each class; found"
                 f" {shorten(label)}."
             )
-        names = self.names or vector_names(self.vector_length)
-        return sorted(name for name, entry in zip(names, label, strict=True) if entry)
+        return sorted(name for name, entry in zip(self.names or (), label, strict=True) if entry)
 
     def _read_class(self, label: Any) -> str:
         if isinstance(label, bool):
@@ -193,11 +192,6 @@ def read_score(label: Any) -> float:
             " --do_regression false if labels are names."
         )
     return score
-
-
-def vector_names(length: int) -> tuple[str, ...]:
-    """Return the names of the classes of 0/1 vectors without names: "0" and so on."""
-    return tuple(map(str, range(length)))
 
 
 def infer_format(values: Iterable[Any]) -> tuple[str, int | None]:

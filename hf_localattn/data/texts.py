@@ -18,7 +18,6 @@ from hf_localattn.data.labels import (
     LabelFormat,
     find_unclear_name,
     infer_format,
-    vector_names,
 )
 from hf_localattn.data.rows import (
     PLACE,
@@ -215,10 +214,11 @@ def _label_format(columns: TextColumns, source: Source) -> LabelFormat:
     class_label = getattr(feature, "feature", feature)
     declared = tuple(class_label.names) if isinstance(class_label, ClassLabel) else None
     names = columns.names or declared
-    length = columns.vector_length or 0
-    if length and names:
-        length = len(names)
     unlabeled = columns.unlabeled or names is not None  # -1 is a missing class in `datasets`
+    length = columns.vector_length or 0
+    if length:
+        names = names or tuple(map(str, range(length)))
+        length = len(names)
     assert columns.problem_type is not None  # `complete_columns` sets it
     return LabelFormat(columns.problem_type, names, length, unlabeled, declared is not None)
 
@@ -258,8 +258,6 @@ def _with_class_names(rows: Dataset, label_format: LabelFormat) -> Dataset:
     """Give the column `label` the type of its classes; it stays text if no row has a class."""
     has_several = label_format.problem_type == MULTI_LABEL
     names = label_format.names
-    if names is None and label_format.vector_length:
-        names = vector_names(label_format.vector_length)
     if names is None:
         labels = [label for label in rows["label"][:] if label is not None]
         names = tuple(sorted_labels({*chain.from_iterable(labels)} if has_several else {*labels}))
