@@ -18,17 +18,17 @@ def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Lock a folder for this process. The process may lock the same folder again in nested blocks.
 
     Args:
-        folder: the folder, created if it does not exist. A new folder that is empty at the end is removed.
+        folder: Folder, created if it does not exist. A new folder that is empty at the end is removed.
 
     Raises:
-        ValueError: another process has locked the folder, or it is a file.
+        ValueError: Another process has locked the folder, or it is a file.
     """
     path = Path(folder).resolve()
     lock = FileLock(path / LOCK, blocking=False, is_singleton=True, thread_local=False)
     while True:
         if path.exists() and not path.is_dir():
             raise ValueError(f"{folder} is a file; choose a folder.")
-        made = [one for one in (path, *path.parents) if not one.exists()]
+        new_folders = [parent for parent in (path, *path.parents) if not parent.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock.acquire()
@@ -46,5 +46,5 @@ def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
             (path / LOCK).unlink(missing_ok=True)  # while it is locked
         lock.release()
         with suppress(OSError):  # raised if a folder is not empty
-            for one in made:
-                one.rmdir()
+            for new_folder in new_folders:
+                new_folder.rmdir()

@@ -45,9 +45,10 @@ class OnnxModel(nn.Module):
 
     def __init__(self, session: Any, config: PreTrainedConfig):
         super().__init__()
-        self.session, self.config = session, config
-        self.input_names = [one.name for one in session.get_inputs()]
-        self.output_names = [one.name for one in session.get_outputs()]
+        self.session = session
+        self.config = config
+        self.input_names = [node.name for node in session.get_inputs()]
+        self.output_names = [node.name for node in session.get_outputs()]
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], *, session_options: Any = None) -> OnnxModel:

@@ -23,7 +23,7 @@ def atomic_directory(folder: str | os.PathLike[str]) -> Iterator[str]:
     If the block fails, `folder` is unchanged. Old weight files are removed if the new save does not replace them.
 
     Args:
-        folder: destination of the files, created if it does not exist.
+        folder: Destination of the files, created if it does not exist.
     """
     folder = Path(folder)
     is_new = not folder.exists()
@@ -48,8 +48,8 @@ def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
     """Write a file completely or not at all.
 
     Args:
-        path: the file. Its folder is created if it does not exist.
-        content: bytes, or text to encode as UTF-8.
+        path: The file. Its folder is created if it does not exist.
+        content: Bytes, or text to encode as UTF-8.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

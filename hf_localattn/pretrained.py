@@ -59,15 +59,16 @@ def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
 
     Args:
         name_or_path: Hub id or folder.
-        **kwargs: arguments of `AutoTokenizer.from_pretrained`.
+        **kwargs: Arguments of `AutoTokenizer.from_pretrained`.
 
     Raises:
-        ValueError: there are no tokenizer files. transformers would return a tokenizer without a vocabulary.
-        OSError: the tokenizer cannot be loaded or downloaded.
+        ValueError: There are no tokenizer files. transformers would return a tokenizer without a vocabulary.
+        OSError: The tokenizer cannot be loaded or downloaded.
     """
     with loading("tokenizer", name_or_path):
         tokenizer = AutoTokenizer.from_pretrained(name_or_path, **kwargs)
-    if len(tokenizer) <= len({*tokenizer.all_special_tokens}) + 2:  # some classes have one or two pieces of their own
+    special_tokens = set(tokenizer.all_special_tokens)
+    if len(tokenizer) <= len(special_tokens) + 2:  # some classes have one or two pieces of their own
         raise ValueError(
             f"{name_or_path!r} has no tokenizer files. Save the tokenizer to the folder of the model, or name another"
             " one."
@@ -77,5 +78,5 @@ def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
 
 def missing_inputs(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> str:
     """Return the names of a model's required inputs that a tokenizer does not return, joined by commas."""
-    needed = getattr(config, "required_inputs", ())  # stock configurations have no such property
-    return ", ".join(name for name in needed if name not in tokenizer.model_input_names)
+    required = getattr(config, "required_inputs", ())  # stock configurations have no such property
+    return ", ".join(name for name in required if name not in tokenizer.model_input_names)

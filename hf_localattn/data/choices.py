@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import torch
 from datasets import ClassLabel, Dataset, Features, List, Value
 from transformers import DataCollatorForMultipleChoice, PreTrainedTokenizerBase
 
-from hf_localattn.data.labels import MISSING_TEXTS
+from hf_localattn.data.labels import parse_value
 from hf_localattn.data.rows import (
     SKIP,
     TABLE_SUFFIXES,
@@ -52,12 +51,12 @@ class ChoiceColumns:
     of all choices, and `ending0`, `ending1` and so on are their ends.
 
     Args:
-        context: column of the context. It is optional if there is a question.
-        question: column of the question. It is put before each choice, and is optional if there is a context.
-        choices: column of the choices: a list of texts, or an object with two lists, "text" (the choices) and "label"
+        context: Column of the context. A row needs a context or a question.
+        question: Column of the question, which is put before each choice.
+        choices: Column of the choices: a list of texts, or an object with two lists, "text" (the choices) and "label"
             (a name for each choice).
-        label: column of the correct choice: its number from 0, its letter (A is the first), its name, or its text.
-            A number is an index, and a text is compared with the choices first.
+        label: Column of the correct choice: its index, its letter (A is the first), its name, or its text. A text is
+            compared with the choices first.
     """
 
     context: str = "context"
@@ -71,13 +70,13 @@ class ChoiceFormat:
     """Format of the rows of a file or data set.
 
     Args:
-        columns: names of the columns.
-        label: column of the label.
-        listed: columns that rows with a list of choices need.
-        swag: columns that rows with SWAG's endings need.
-        is_table: True if all values are texts, as in .csv files: the label "1" may then be the index 1.
-        label_names: names of a `ClassLabel` that are not its indices, *optional*.
-        may_be_empty: accept an empty question or context.
+        columns: Names of the columns.
+        label: Column of the label.
+        listed: Columns that rows with a list of choices need.
+        swag: Columns that rows with SWAG's endings need.
+        is_table: All values are texts, as in .csv files: the label "1" may be the index 1.
+        label_names: Names of a `ClassLabel` that are not its indices.
+        may_be_empty: Accept an empty question or context.
     """
 
     columns: ChoiceColumns
@@ -98,39 +97,38 @@ def load_choices(
     rows have no label, the column is named `known_label`, and has None there. If no row has one, it is missing.
 
     Args:
-        data: a .csv or .tsv file with SWAG's columns, a .json or .jsonl file, or a data set.
-        columns: columns of rows that do not have SWAG's columns.
-        require_labels: raise an error for rows without a label.
-        skip_empty: leave out rows with an empty choice, question or context. If False, an empty choice is an error,
-            and question and context may be empty.
+        data: A .csv or .tsv file with SWAG's columns, a .json or .jsonl file, or a data set.
+        columns (*optional*): Columns of rows that do not have SWAG's columns.
+        require_labels (*optional*, defaults to True): Raise an error for rows without a label.
+        skip_empty (*optional*): Leave out rows with an empty choice, question or context. By default an empty choice
+            is an error, and question and context may be empty.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the data are invalid. The message names the row and a remedy.
+        FileNotFoundError: The file does not exist.
+        ValueError: The data are invalid. The message names the row and a remedy.
     """
     source = open_source(data, "rows")
     columns = columns or ChoiceColumns()
     label = Column(columns.label, None, required=require_labels, remedy="give --label_column_name")
-    is_table = not isinstance(source.rows, Dataset) and source.name.endswith(TABLE_SUFFIXES)
     text = Column((columns.context, columns.question), remedy=TEXT_REMEDY)
-    choice_format = ChoiceFormat(
+    names = source.rows.column_names if isinstance(source.rows, Dataset) else None
+    layout = ChoiceFormat(
         columns=columns,
         label=label,
         listed=(text, Column(columns.choices, remedy=CHOICES_REMEDY), label),
         swag=(Column("sent1"), label),
-        is_table=is_table,
+        is_table=names is None and source.name.endswith(TABLE_SUFFIXES),
         label_names=_label_names(source, columns.label),
         may_be_empty=not skip_empty,
     )
-    present = source.rows.column_names if isinstance(source.rows, Dataset) else ()
-    required = _required_columns(choice_format, present)
-    convert = partial(_convert, layout=choice_format)
+    required = _required_columns(layout, names or ())
+    convert = partial(_convert, layout=layout)
     rows = convert_rows(source, required, CHOICE_FEATURES, convert, skip_empty=skip_empty)
     counts = [len(choices) for choices in rows["choices"]]
-    if wrong := [row for row, count in enumerate(counts) if count != counts[0]]:
-        where = source.where(row_numbers(rows)[wrong[0]])
-        found = f"{counts[wrong[0]]} choices, but {counts[0]} in the first row"
-        raise ValueError(f"{where}: {found}; correct or remove rows that differ.")
+    for index, count in zip(row_numbers(rows), counts, strict=True):
+        if count != counts[0]:
+            problem = f"{count} choices, but {counts[0]} in the first row"
+            raise ValueError(f"{source.where(index)}: {problem}; correct or remove rows that differ.")
     column = label_column(rows["label"][:])
     if column is None:
         return rows.remove_columns("label")
@@ -150,25 +148,35 @@ def _convert(record: Record, layout: ChoiceFormat) -> Record:
     if missing := find_missing(_required_columns(layout, record), record):
         raise ValueError(describe_missing(missing, record))
     endings = [] if columns.choices in record else _swag_endings(record)
-    raw_choices, names = _read_choices(record, columns, endings)
-    if endings:
-        text_columns = ["sent1", *(["sent2"] if record.get("sent2") else [])]
-    else:
-        text_columns = [name for name in (columns.context, columns.question) if name in record]
-    context, *beginning = (
-        Column(name, may_be_empty=layout.may_be_empty, remedy=TEXT_REMEDY).read(record).strip()
-        for name in text_columns
-    )
-    if len(raw_choices) < 2:
-        raise ValueError(f"{len(raw_choices)} choices: there must be at least two.")
-    for index, choice in enumerate(raw_choices):
-        if choice is None or (isinstance(choice, str) and not choice.strip()):
+    texts, names = _read_choices(record, columns, endings)
+    context, *beginning = _read_texts(record, layout, bool(endings))
+    if len(texts) < 2:
+        raise ValueError(f"{len(texts)} choices: there must be at least two.")
+    for index, text in enumerate(texts):
+        if text is None or (isinstance(text, str) and not text.strip()):
             raise EmptyText(f"choice {index} is empty; {SKIP}")
-        if not isinstance(choice, str):
-            raise ValueError(f"choice {index} must be a text; found {describe_value(choice)}.")
-    label = _read_label(record, layout, [" ".join(choice.split()) for choice in raw_choices], names)
-    choices = [" ".join(filter(None, (*beginning, choice.strip()))) for choice in raw_choices]
-    return {"context": context, "choices": choices, "label": label}
+        if not isinstance(text, str):
+            raise ValueError(f"choice {index} must be a text; found {describe_value(text)}.")
+    beginning = list(filter(None, beginning))
+    return {
+        "context": context,
+        "choices": [" ".join((*beginning, text.strip())) for text in texts],
+        "label": _read_label(record, layout, [" ".join(text.split()) for text in texts], names),
+    }
+
+
+def _read_texts(record: Record, layout: ChoiceFormat, is_swag: bool) -> list[str]:
+    """Return the context of a row, or the question if it has no context, and the beginning of its choices, if any."""
+    columns = layout.columns
+    if not is_swag:
+        names = [name for name in (columns.context, columns.question) if name in record]
+    else:
+        names = ["sent1", "sent2"] if record.get("sent2") else ["sent1"]
+    texts = []
+    for name in names:
+        column = Column(name, may_be_empty=layout.may_be_empty, remedy=TEXT_REMEDY)
+        texts.append(column.read(record).strip())
+    return texts
 
 
 def _required_columns(layout: ChoiceFormat, present: Collection[str]) -> tuple[Column, ...]:
@@ -179,11 +187,8 @@ def _required_columns(layout: ChoiceFormat, present: Collection[str]) -> tuple[C
 
 def _swag_endings(present: Iterable[str]) -> list[str]:
     """Return SWAG's columns with endings, in order."""
-    endings = []
-    for name in present:
-        if match := SWAG_ENDING.fullmatch(str(name)):
-            endings.append((int(match[1]), name))
-    return [name for _, name in sorted(endings)]
+    endings = [name for name in present if SWAG_ENDING.fullmatch(str(name))]
+    return sorted(endings, key=lambda name: int(name.removeprefix("ending")))
 
 
 def _read_choices(record: Record, columns: ChoiceColumns, endings: list[str]) -> tuple[list[Any], list[str]]:
@@ -191,54 +196,57 @@ def _read_choices(record: Record, columns: ChoiceColumns, endings: list[str]) ->
     if endings:
         return [record[name] for name in endings], []
     choices = as_list(record[columns.choices])
-    if isinstance(choices, dict) and isinstance(choices.get("text"), list) and isinstance(choices.get("label"), list):
-        texts, names = choices["text"], [str(name) for name in choices["label"]]
-        if len(texts) != len(names) or len(names) != len(set(names)):
-            raise ValueError(
-                f"the field {columns.choices!r} needs one name for each of its {len(texts)} texts; found"
-                f" {shorten(', '.join(names))}."
-            )
-        return texts, names
-    if not isinstance(choices, list):
-        found = describe_value(choices)
-        raise ValueError(f"the field {columns.choices!r} must be a list of texts, as JSON in a cell; found {found}.")
-    return choices, []
+    if isinstance(choices, list):
+        return choices, []
+    texts = choices.get("text") if isinstance(choices, dict) else None
+    labels = choices.get("label") if isinstance(choices, dict) else None
+    if not isinstance(texts, list) or not isinstance(labels, list):
+        raise ValueError(
+            f"the field {columns.choices!r} must be a list of texts, as JSON in a cell; found"
+            f" {describe_value(choices)}."
+        )
+    names = [str(label) for label in labels]
+    if not len(texts) == len(names) == len(set(names)):
+        raise ValueError(
+            f"the field {columns.choices!r} needs one name for each of its {len(texts)} texts; found"
+            f" {shorten(', '.join(names))}."
+        )
+    return texts, names
 
 
 def _read_label(record: Record, layout: ChoiceFormat, choices: list[str], names: list[str]) -> int | None:
     """Return the index of the correct choice; None for a row without a label if labels are optional.
 
-    A number is an index. A text is the name of a choice, its text, the number or its letter: the first of these that
-    fits. A text that may be the number of another choice is an error in tables, whose numbers are texts.
+    A number is an index. A text is the name of a choice, its text, the index or its letter: the first of these that
+    fits. A text that may be the index of another choice is an error in tables, whose numbers are texts.
     """
-    raw = layout.label.read(record)
-    if _is_missing(raw, choices):
+    label = layout.label.read(record)
+    if _is_missing(label, choices):
         if layout.label.required:
-            raise ValueError(f"the field {str(layout.label)!r} holds no label; found {describe_value(raw)}.")
+            raise ValueError(f"the field {str(layout.label)!r} holds no label; found {describe_value(label)}.")
         return None
-    is_index = isinstance(raw, int) and not isinstance(raw, bool)
-    label = raw
-    if layout.label_names is not None and is_index and 0 <= raw < len(layout.label_names):
-        label = layout.label_names[raw]
+    class_names = layout.label_names or ()
+    is_integer = isinstance(label, int) and not isinstance(label, bool)
+    if is_integer and 0 <= label < len(class_names):
+        label = class_names[label]
     index = None
     if isinstance(label, str):
         index = _find_choice(" ".join(label.split()), choices, names, layout.is_table)
-    elif is_index or (isinstance(label, float) and label.is_integer()):
+    elif is_integer or (isinstance(label, float) and label.is_integer()):
         index = int(label)
-        if names and str(index) in names and names.index(str(index)) != index:
+        if str(index) in names and names.index(str(index)) != index:
             raise ValueError(f"the label {label} is the name of one choice and the index of another; write a text.")
     if index is None or not 0 <= index < len(choices):
-        letters = ascii_uppercase[: len(choices)]
-        known = ", ".join(names) or f"0 to {len(choices) - 1}, A to {letters[-1]}, or a choice"
-        raise ValueError(f"the label {shorten(raw)} is none of the {len(choices)} choices; give one of {known}.")
+        last_letter = ascii_uppercase[: len(choices)][-1]
+        allowed = ", ".join(names) or f"0 to {len(choices) - 1}, A to {last_letter}, or a choice"
+        raise ValueError(f"the label {shorten(label)} is none of the {len(choices)} choices; give one of {allowed}.")
     return index
 
 
 def _is_missing(label: Any, choices: list[str]) -> bool:
-    if isinstance(label, str):
-        text = " ".join(label.split())
-        return text in (*MISSING_TEXTS, "-1") and text not in choices
-    return label is None or label == -1 or (isinstance(label, float) and math.isnan(label))
+    if isinstance(label, str) and " ".join(label.split()) in choices:
+        return False
+    return parse_value(label) in (None, -1, "-1")
 
 
 def _find_choice(label: str, choices: list[str], names: list[str], is_table: bool) -> int | None:
@@ -247,12 +255,12 @@ def _find_choice(label: str, choices: list[str], names: list[str], is_table: boo
         return names.index(label)
     index = int(label.partition(".")[0]) if WHOLE_NUMBER.fullmatch(label) else None
     if label in choices:
-        place = choices.index(label)
+        by_text = choices.index(label)
         if choices.count(label) > 1:
             raise ValueError(f"the label {shorten(label)} is the text of several choices; give its index or letter.")
-        if is_table and index != place and index is not None and (index < len(choices) or label == "-1"):
+        if is_table and index is not None and index != by_text and index < len(choices):
             raise ValueError(f"the label {label} is the text of one choice and the index of another; give a letter.")
-        return place
+        return by_text
     if names:
         return None
     if len(label) == 1 and label in ascii_letters:
@@ -267,14 +275,15 @@ def choice_features(
 
     An entry encodes the context and one choice. If it exceeds `max_length`, the end of the longer text is cut off.
     """
-    counts = [len(choices) for choices in examples["choices"]]
-    contexts = [context for context, count in zip(examples["context"], counts, strict=True) for _ in range(count)]
-    choices = list(chain.from_iterable(examples["choices"]))
-    encoded = tokenizer(contexts, choices, truncation=True, max_length=max_length)
+    contexts: list[str] = []
+    for context, choices in zip(examples["context"], examples["choices"], strict=True):
+        contexts += [context] * len(choices)
+    all_choices = list(chain.from_iterable(examples["choices"]))
+    encoded = tokenizer(contexts, all_choices, truncation=True, max_length=max_length)
     features = {}
     for name, values in encoded.items():
         rest = iter(values)
-        features[name] = [list(islice(rest, count)) for count in counts]
+        features[name] = [list(islice(rest, len(choices))) for choices in examples["choices"]]
     return {**features, "label": examples["label"]} if "label" in examples else features
 
 

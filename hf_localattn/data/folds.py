@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import datasets
 import numpy as np
@@ -21,7 +22,7 @@ model_selection = LazyExtra("sklearn.model_selection", "train", "--num_folds")
 
 @dataclass(frozen=True)
 class Fold:
-    """Number of a run of a cross-validation, counted from 1, of `count` runs that split the rows by the same seed."""
+    """One of `count` runs of a cross-validation, counted from 1. All split the rows by the same seed."""
 
     number: int
     count: int
@@ -39,16 +40,22 @@ def split_rows(
     """Split rows into "train" and held-out parts; each keeps the order of its rows.
 
     The first part is the fold itself. Over all folds, each row is in the first part exactly once. The second part is a
-    random part of the other rows, as large as the fold, but at most half of them. The split depends only on `rows` and
-    `fold`.
+    random part of the other rows, as large as the fold, but at most half of them.
 
-    `parts` are the names of at most two held-out parts. Rows with the same value of `group_column` stay in one part.
-    The parts are stratified by `class_column` if it is a `ClassLabel`. Too few rows or groups are a `ValueError`.
+    Args:
+        rows: Rows to split. The split depends only on them and on `fold`.
+        fold: Fold to hold out.
+        parts: Names of the held-out parts, at most two.
+        group_column (*optional*): Column. Rows with the same value stay in one part.
+        class_column (*optional*): Column by which the parts are stratified if it is a `ClassLabel`.
+
+    Raises:
+        ValueError: There are too few rows or groups.
     """
     groups = np.arange(len(rows))
     if group_column is not None:
-        numbers: dict[object, int] = {}
-        groups = np.asarray([numbers.setdefault(value, len(numbers)) for value in rows[group_column]])
+        ids: dict[object, int] = {}
+        groups = np.asarray([ids.setdefault(value, len(ids)) for value in rows[group_column]])
     classes = None
     if class_column is not None and isinstance(rows.features[class_column], ClassLabel):
         classes = np.asarray(rows[class_column][:])
@@ -56,19 +63,22 @@ def split_rows(
 
     rest = np.arange(len(rows))
     held_out = {}
-    # Number of shares of the rest, each as large as the fold; the share that is held out; and a seed: one per fold, or
-    # all folds would draw from the same positions.
-    draws = (fold.count, fold.number - 1, fold.seed), (max(fold.count - 1, 2), 0, fold.seed + fold.number)
-    for part, (count, chosen, seed) in zip(parts, draws, strict=False):
-        if (left := len(np.unique(groups[rest]))) < count:
+    # The rest is cut into `count` shares, each as large as the fold, of which one is held out.
+    # Each fold has its own second seed, or all folds would draw from the same positions.
+    first_draw = (fold.count, fold.number - 1, fold.seed)
+    second_draw = (max(fold.count - 1, 2), 0, fold.seed + fold.number)
+    for part, (count, share, seed) in zip(parts, (first_draw, second_draw), strict=False):
+        left = len(np.unique(groups[rest]))
+        if left < count:
             raise ValueError(
                 f"--num_folds {fold.count}: {part} rows are one of {count} parts, but there are only {left} {units}."
                 " Choose fewer folds, or give more data."
             )
-        kept, held = _partition(groups[rest], None if classes is None else classes[rest], count, seed)[chosen]
+        classes_of_rest = None if classes is None else classes[rest]
+        train, held = _partition(groups[rest], classes_of_rest, count, seed)[share]
         held_out[part] = rest[held]
-        rest = rest[kept]
-    return {name: rows.select(numbers) for name, numbers in {"train": rest, **held_out}.items()}
+        rest = rest[train]
+    return {name: rows.select(indices) for name, indices in {"train": rest, **held_out}.items()}
 
 
 def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold: Fold | None = None) -> None:
@@ -76,33 +86,41 @@ def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold
 
     Splits without any class (test rows without labels), and columns that have no `ClassLabel`, are ignored.
     """
-    found = {split: _classes_in(rows, column) for split, rows in data.items()}
-    trained = found.pop("train", set())
-    scored = set().union(*found.values())
-    for start, names, why in (
-        ("Only the train rows have", trained - scored, "no score shows how well they are learned"),
-        ("No train row has", scored - trained, "they are not learned"),
-    ):
-        if trained and scored and names:
-            where = "" if fold is None else f"Fold {fold.number}: "
-            logger.warning("%s%s the classes %s: %s.", where, start, join_names(sorted(names)), why)
+    classes = {split: _classes_in(rows, column) for split, rows in data.items()}
+    trained = classes.pop("train", set())
+    scored = set().union(*classes.values())
+    if not trained or not scored:
+        return
+    where = "" if fold is None else f"Fold {fold.number}: "
+    message = f"{where}%s the classes %s: %s."
+    if names := join_names(sorted(trained - scored)):
+        logger.warning(message, "Only the train rows have", names, "no score shows how well they are learned")
+    if names := join_names(sorted(scored - trained)):
+        logger.warning(message, "No train row has", names, "they are not learned")
 
 
 def _classes_in(rows: datasets.Dataset, column: str) -> set[str]:
-    kind, labels = rows.features[column], rows[column][:]
-    if isinstance(kind, List):
-        kind, labels = kind.feature, [label for own in labels for label in own or ()]
-    return {kind.int2str(number) for number in labels if number is not None} if isinstance(kind, ClassLabel) else set()
+    """Return the classes that occur in a column; none if it has no `ClassLabel`."""
+    feature = rows.features[column]
+    labels: Iterable[int | None] = rows[column][:]
+    if isinstance(feature, List):
+        feature = feature.feature
+        labels = chain.from_iterable(filter(None, rows[column][:]))
+    if not isinstance(feature, ClassLabel):
+        return set()
+    return {feature.int2str(label) for label in labels if label is not None}
 
 
 def _partition(
     groups: np.ndarray, classes: np.ndarray | None, count: int, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the indices of train and held-out rows for each of `count` shares."""
+    options = {"n_splits": count, "shuffle": True, "random_state": seed}
     if len(np.unique(groups)) < len(groups):
-        return list(model_selection.GroupKFold(count, shuffle=True, random_state=seed).split(groups, groups=groups))
+        return list(model_selection.GroupKFold(**options).split(groups, groups=groups))
     if classes is None or np.bincount(classes).max() < count:  # no class is large enough to stratify
-        return list(model_selection.KFold(count, shuffle=True, random_state=seed).split(groups))
+        return list(model_selection.KFold(**options).split(groups))
     with warnings.catch_warnings():
         # `warn_of_lone_classes` reports rare classes
         warnings.filterwarnings("ignore", message="The least populated class")
-        return list(model_selection.StratifiedKFold(count, shuffle=True, random_state=seed).split(groups, classes))
+        return list(model_selection.StratifiedKFold(**options).split(groups, classes))

@@ -26,11 +26,13 @@ def generation_features(
     A passage that is too long is cut to the part around the answer (see `source`), a question at the end. The lengths
     include special tokens. Without questions there are no `labels` and no `REFERENCE`.
     """
-    sources = [
-        source(context, gold["text"][0], gold["answer_start"][0], tokenizer, max_source_length)
-        for context, gold in zip(examples["context"], examples["answers"], strict=True)
-    ]
-    features = BatchEncoding({"input_ids": sources, "attention_mask": [[1] * len(ids) for ids in sources]})
+    input_ids = []
+    for context, answers in zip(examples["context"], examples["answers"], strict=True):
+        answer = answers["text"][0]
+        start = answers["answer_start"][0]
+        input_ids.append(source(context, answer, start, tokenizer, max_source_length))
+    masks = [[1] * len(ids) for ids in input_ids]
+    features = BatchEncoding({"input_ids": input_ids, "attention_mask": masks})
     if pad_to_max_length:
         features = tokenizer.pad(features, padding="max_length", max_length=max_source_length)
     if "question" in examples:
@@ -52,22 +54,21 @@ def source(
     is found by tokenizing candidates, because the tokenizer of ProphetNet has no character offsets.
     """
 
-    def encode(start: int, end: int) -> list[int]:
-        # Encoder-decoders take no token types. A warning about the length is not needed: the passage is cut below.
-        passage = context[start:end]
-        return tokenizer(answer.strip(), passage, return_token_type_ids=False, verbose=False)["input_ids"]
+    def encode(start: int, end: int, **options: Any) -> list[int]:
+        # Encoder-decoders take no token types. No warning about the length: the passage is cut below.
+        options |= {"return_token_type_ids": False, "verbose": False}
+        return tokenizer(answer.strip(), context[start:end], **options)["input_ids"]
 
     whole = encode(0, len(context))
     if len(whole) <= max_length:
         return whole
     for unit in (r"\S+", r"\S"):
         spans = _growing_spans(context, answer_start, answer_start + len(answer), unit)
-        too_many = bisect_left(spans, True, key=lambda span: len(encode(*span)) > max_length)
-        if too_many > 0:
-            return encode(*spans[too_many - 1])
+        first_too_long = bisect_left(spans, True, key=lambda span: len(encode(*span)) > max_length)
+        if first_too_long > 0:
+            return encode(*spans[first_too_long - 1])
     logger.warning("An answer does not fit into %d tokens with its passage; it is cut: %.60s...", max_length, answer)
-    cut = {"truncation": "longest_first", "max_length": max_length}
-    return tokenizer(answer.strip(), context[answer_start:], return_token_type_ids=False, **cut)["input_ids"]
+    return encode(answer_start, len(context), truncation="longest_first", max_length=max_length)
 
 
 def _growing_spans(context: str, start: int, end: int, unit: str) -> list[tuple[int, int]]:
@@ -75,4 +76,9 @@ def _growing_spans(context: str, start: int, end: int, unit: str) -> list[tuple[
     units = [match.span() for match in re.finditer(unit, context)]
     first = max(bisect_right(units, start, key=lambda span: span[0]) - 1, 0)
     last = bisect_left(units, end, key=lambda span: span[1])
-    return [(units[max(first - more, 0)][0], units[min(last + more, len(units) - 1)][1]) for more in range(len(units))]
+    spans = []
+    for count in range(len(units)):
+        first_start, _ = units[max(first - count, 0)]
+        _, last_end = units[min(last + count, len(units) - 1)]
+        spans.append((first_start, last_end))
+    return spans

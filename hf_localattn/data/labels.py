@@ -8,31 +8,28 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, Dataset, List, Value
 
-from hf_localattn.data.rows import (
-    PLACE,
-    as_list,
-    describe_value,
-    label_column,
-    shorten,
-)
+from hf_localattn.data.rows import PLACE, as_list, describe_value, label_column, shorten
 from hf_localattn.errors import join_names
 
 logger = logging.getLogger(__name__)
 
-SINGLE_LABEL, MULTI_LABEL, REGRESSION = "single_label_classification", "multi_label_classification", "regression"
-"""Problem types as in transformers: one class, any number of classes, or a number."""
+# Problem types as in transformers: one class, any number of classes, or a number.
+SINGLE_LABEL = "single_label_classification"
+MULTI_LABEL = "multi_label_classification"
+REGRESSION = "regression"
 
 MISSING_TEXTS = frozenset({"", "nan", "NaN", "NAN", "<NA>", "NaT"})
-"""Texts of a missing value: a blank one, and what pandas writes for one if a column is converted to text."""
+"""Texts of a missing value: a blank one, and those of pandas for a column converted to text."""
 
 UNCLEAR_TEXTS = frozenset({"none", "null", "na", "n/a"})
-"""Texts in lower case that are a class among names, and may be a missing value among numbers."""
+"""Texts that are a class among names, and may be a missing value among numbers."""
 
 _DECIMAL = re.compile(
     r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
@@ -40,13 +37,13 @@ _DECIMAL = re.compile(
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _LIST_OF_PYTHON = re.compile(r"\[.*\]|\(\s*['\"].*\)|\{\s*['\"].*\}")
-_INVISIBLE = "\u200b\ufeff"
-_MOST = float(np.finfo(np.float32).max)
+_QUOTES_AND_INVISIBLE = "\"'\u200b\ufeff"
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Label set of a model or data set: the problem type, and the class names in order (none for scores)."""
+    """Problem type of a model or data set, and its class names in order (none for scores)."""
 
     problem_type: str
     names: tuple[str, ...] = ()
@@ -54,8 +51,8 @@ class Labels:
     def __str__(self) -> str:
         if self.problem_type == REGRESSION:
             return "a score"
-        several = "any number of" if self.problem_type == MULTI_LABEL else "one of"
-        return f"{several} {len(self.names)} classes ({join_names(self.names, 20)})"
+        quantity = "any number of" if self.problem_type == MULTI_LABEL else "one of"
+        return f"{quantity} {len(self.names)} classes ({join_names(self.names, 20)})"
 
     @property
     def num_labels(self) -> int:
@@ -69,11 +66,11 @@ class LabelFormat:
 
     Args:
         problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`.
-        names: class names in order, of which numbers are indices, *optional*; by default values are the names.
-        vector_length: length of lists with a 0 or 1 for each class, *optional*, defaults to 0: lists of classes.
-        unlabeled: True if -1 means "no label", *optional*.
-        declared: True if the values are indices by a data set's declaration, *optional*. If False, a number that is
-            the index of one class and the name of another is an error.
+        names: Class names in order, of which numbers are indices.
+        vector_length: Length of lists with a 0 or 1 for each of the names; 0 for lists of classes.
+        unlabeled: True if -1 means "no label".
+        declared: True if a data set declares that values are indices. If False, a number that is the index of one
+            class and the name of another is an error.
     """
 
     problem_type: str
@@ -88,13 +85,13 @@ class LabelFormat:
         The rules are a table in docs/text_classification.md.
 
         Args:
-            value: value of a JSON field, text of a cell, or value of a data set's column.
+            value: Value of a JSON field, text of a cell, or value of a data set's column.
 
         Returns:
             A class name, a sorted list of class names, a score, or None if the label is missing.
 
         Raises:
-            ValueError: the value does not fit the format, or may mean several things.
+            ValueError: The value does not fit the format, or may mean several things.
         """
         label = parse_value(value)
         if label is None or (self.unlabeled and self._is_minus_one(label)):
@@ -118,15 +115,14 @@ class LabelFormat:
             return self._read_vector(label)
         names: list[str] = []
         for entry in label:
-            if isinstance(entry, float):  # a score has no place in a list, so that 2.0 is class 2
+            if isinstance(entry, float):  # lists hold no scores, so that 2.0 is class 2
                 if not entry.is_integer():
                     raise ValueError(f"the label has {entry}, but its entries are classes; found {shorten(label)}.")
                 entry = int(entry)
             name = self._read_class(entry)
             if name in names:
                 raise ValueError(
-                    f"the label has {name!r} twice; name a class once, or give every row a list with 0 or 1 for each"
-                    " class."
+                    f"the label has {name!r} twice; name a class once, or give all rows a 0 or 1 for each class."
                 )
             names.append(name)
         return sorted(names)
@@ -134,23 +130,22 @@ class LabelFormat:
     def _read_vector(self, label: list[Any]) -> list[str]:
         if not _is_vector(label, self.vector_length):
             raise ValueError(
-                f"the label must be a list of {self.vector_length} numbers 0 or 1, as in other rows; found"
+                f"the label must be a list of {self.vector_length} numbers, a 0 or 1 for each class; found"
                 f" {shorten(label)}."
             )
-        names = self.names or vector_names(self.vector_length)
-        return sorted(name for name, entry in zip(names, label, strict=True) if entry)
+        return sorted(name for name, entry in zip(self.names or (), label, strict=True) if entry)
 
     def _read_class(self, label: Any) -> str:
         if isinstance(label, bool):
-            name = str(label).lower()  # as in JSON
+            label = str(label).lower()  # as in JSON
+        if isinstance(label, str) and label.strip():
+            name = " ".join(label.split())
         elif isinstance(label, (int, float)):
             name = str(label)
-        elif isinstance(label, str) and label.strip():
-            name = " ".join(label.split())
         else:
             raise ValueError(f"the label must be a name or a whole number; found {describe_value(label)}.")
         if self.names is not None:
-            return self._find_name(name, is_number=isinstance(label, (int, float)) and not isinstance(label, bool))
+            return self._find_name(name, is_text=isinstance(label, str))
         if _DECIMAL_COMMA.fullmatch(name):
             raise ValueError(
                 f"the label {name!r} is not one number or name; write {name.replace(',', '.')} for a score, or"
@@ -158,18 +153,17 @@ class LabelFormat:
             )
         return name
 
-    def _find_name(self, name: str, is_number: bool) -> str:
+    def _find_name(self, name: str, is_text: bool) -> str:
         names = self.names or ()
-        if name in names and not is_number:
+        if name in names and is_text:
             return name
         index = int(float(name)) if _WHOLE.fullmatch(name) else -1
         if not 0 <= index < len(names):
-            known = f"{join_names(names, 20)}; or 0 to {len(names) - 1}"
-            raise ValueError(f"the label {name if is_number else shorten(name)} is outside the label set ({known}).")
+            classes = f"{join_names(names, 20)}; or 0 to {len(names) - 1}"
+            label = shorten(name) if is_text else name
+            raise ValueError(f"the label {label} is outside the label set ({classes}).")
         if name in names and names[index] != name and not self.declared:
-            raise ValueError(
-                f"the label {name} is the name of one class and the index of another; write it as a text."
-            )
+            raise ValueError(f"the label {name} is the name of one class and the index of another; write a text.")
         return names[index]
 
 
@@ -187,34 +181,32 @@ def parse_value(value: Any) -> Any:
 
 def read_score(label: Any) -> float:
     """Convert a value to a finite number, of 32 bits at most."""
-    is_text = isinstance(label, str) and not (_WHOLE.fullmatch(label) or _DECIMAL.fullmatch(label))
-    try:
-        score = math.nan if is_text or isinstance(label, bool) else float(label)
-    except (TypeError, ValueError, OverflowError):
-        score = math.nan
-    if not abs(score) <= _MOST:
-        problem = f"the label {shorten(label)} is not a number, but the labels are scores"
-        raise ValueError(f"{problem}: correct it, or pass --do_regression false if labels are names.")
+    is_name = isinstance(label, str) and not (_WHOLE.fullmatch(label) or _DECIMAL.fullmatch(label))
+    score = math.nan
+    if not is_name and not isinstance(label, bool):
+        with suppress(TypeError, ValueError, OverflowError):
+            score = float(label)
+    if not abs(score) <= _LARGEST:
+        raise ValueError(
+            f"the label {shorten(label)} is not a number, but the labels are scores: correct it, or pass"
+            " --do_regression false if labels are names."
+        )
     return score
 
 
-def vector_names(length: int) -> tuple[str, ...]:
-    """Return the names of the classes of 0/1 vectors without names: "0" and so on."""
-    return tuple(map(str, range(length)))
-
-
 def infer_format(values: Iterable[Any]) -> tuple[str, int | None]:
-    """Return the problem type of the values of a column and the length of 0/1 vectors among them.
+    """Infer the problem type of the values of a column, and the length of 0/1 vectors among them.
 
-    Lists are sets of classes. If there are two or more entries in each, as many in all, and all are the number 0 or 1,
-    they are vectors. Without lists, numbers with a decimal point are scores, and all other labels are classes.
-    A warning tells if scores may be classes.
+    Lists are sets of classes. They are vectors if all have the same length, two at least, and only the numbers 0 and
+    1. Without lists, numbers with a decimal point are scores, and all other labels are classes. A warning tells if
+    scores may be classes.
 
     Returns:
         The problem type; and the length of vectors, 0 if lists are not vectors, None if there are no lists.
     """
     problem_type = SINGLE_LABEL
-    texts, lists = set[str](), list[list[Any]]()
+    lists: list[list[Any]] = []
+    texts = set[str]()
     seen = set[str]()
     for value in values:
         if isinstance(value, str):
@@ -244,24 +236,28 @@ def infer_format(values: Iterable[Any]) -> tuple[str, int | None]:
 
 
 def _is_vector(label: list[Any], length: int) -> bool:
-    return len(label) == length and all(isinstance(entry, (int, float)) and entry in (0, 1) for entry in label)
+    are_bits = (isinstance(entry, (int, float)) and entry in (0, 1) for entry in label)
+    return len(label) == length and all(are_bits)
 
 
 def find_unclear_name(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return a name that may be another spelling of another one, or no name at all, and why; None if all are clear.
+    """Find a class name that may be another spelling of a name, or a missing value.
 
     Two names are spellings of the same class if they are the same whole number or truth value, or differ only by
     quotes or invisible characters.
+
+    Returns:
+        The name, and what is unclear; None if all names are clear.
     """
-    spellings: dict[Any, str] = {}
+    first_spellings: dict[str | int, str] = {}
     for name in names:
-        bare = unicodedata.normalize("NFC", name.strip(f"\"'{_INVISIBLE}"))
-        spelling: Any = bare
+        bare = unicodedata.normalize("NFC", name.strip(_QUOTES_AND_INVISIBLE))
+        key: str | int = bare
         if bare.casefold() in ("true", "false"):
-            spelling = int(bare.casefold() == "true")
+            key = int(bare.casefold() == "true")
         elif _WHOLE.fullmatch(bare):
-            spelling = int(bare.partition(".")[0])
-        other = spellings.setdefault(spelling, name)
+            key = int(bare.partition(".")[0])
+        other = first_spellings.setdefault(key, name)
         if other != name:
             return name, f"is another spelling of {other!r}; use one of them"
     unclear = [name for name in names if name.casefold() in UNCLEAR_TEXTS]
@@ -272,13 +268,11 @@ def find_unclear_name(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def labels_of(rows: Dataset) -> Labels | None:
-    """Return the label set from the type of the column `label`; None if no row has a label.
-
-    A set of classes has no names if all rows have an empty list.
-    """
+    """Return the label set by the type of the column `label`; None if no row has a label."""
     feature = rows.features["label"]
     if isinstance(feature, List):
-        return Labels(MULTI_LABEL, tuple(getattr(feature.feature, "names", ())))
+        names = getattr(feature.feature, "names", ())  # none if all rows have an empty list
+        return Labels(MULTI_LABEL, tuple(names))
     if isinstance(feature, ClassLabel):
         return Labels(SINGLE_LABEL, tuple(feature.names))
     return Labels(REGRESSION) if feature == Value("float32") else None
@@ -291,35 +285,41 @@ def number_labels(rows: Dataset, labels: Labels, *, may_be_missing: bool = False
     dropped.
 
     Args:
-        rows: rows of `load_texts`.
-        labels: labels of the model.
+        rows: Rows of `load_texts`.
+        labels: Labels of the model.
         may_be_missing: True if a class "-1" that the model does not have means "no label".
 
     Raises:
-        ValueError: a label is not one of `labels`.
+        ValueError: A label is not one of `labels`.
     """
     of_rows = labels_of(rows)
-    bare = rows.remove_columns(["label", PLACE])
+    unlabeled = rows.remove_columns(["label", PLACE])
     if of_rows is None:
-        return bare
+        return unlabeled
     indices = {name: index for index, name in enumerate(labels.names)}
-    missing = "-1" if may_be_missing and "-1" not in indices else None
+    is_minus_one_missing = may_be_missing and "-1" not in indices and labels.problem_type != REGRESSION
     targets: list[Any] = []
     for row, label in enumerate(rows["label"][:]):
         if label is not None and of_rows.problem_type == SINGLE_LABEL:
             label = of_rows.names[label]
         elif label is not None and of_rows.problem_type == MULTI_LABEL:
             label = [of_rows.names[index] for index in label]
-        is_missing = label is None or (label == missing and labels.problem_type != REGRESSION)
+        if label is None or (is_minus_one_missing and label == "-1"):
+            targets.append(None)
+            continue
         try:
-            targets.append(None if is_missing else _target(label, of_rows, labels, indices))
+            targets.append(_target(label, of_rows, labels, indices))
         except ValueError as error:
             raise ValueError(f"{rows[row][PLACE]}: {error}") from None
     column = label_column(targets)
     if column is None:
-        return bare
-    features = {SINGLE_LABEL: Value("int64"), MULTI_LABEL: List(Value("float32")), REGRESSION: Value("float32")}
-    return bare.add_column(column, targets, feature=features[labels.problem_type])
+        return unlabeled
+    features = {
+        SINGLE_LABEL: Value("int64"),
+        MULTI_LABEL: List(Value("float32")),
+        REGRESSION: Value("float32"),
+    }
+    return unlabeled.add_column(column, targets, feature=features[labels.problem_type])
 
 
 def _target(label: Any, of_rows: Labels, labels: Labels, indices: dict[str, int]) -> Any:
@@ -350,8 +350,5 @@ def format_predictions(logits: Any, labels: Labels) -> list[str]:
         return [f"{score:.3f}" for score in predictions]
     if labels.problem_type == SINGLE_LABEL:
         return [labels.names[index] for index in predictions]
-    texts = []
-    for row in predictions:
-        names = [name for name, is_chosen in zip(labels.names, row, strict=True) if is_chosen]
-        texts.append(json.dumps(names, ensure_ascii=False))
-    return texts
+    names = np.array(labels.names, dtype=object)
+    return [json.dumps(names[row == 1].tolist(), ensure_ascii=False) for row in predictions]

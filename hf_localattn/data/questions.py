@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.data.rows import (
     JSON_SUFFIXES,
+    KNOWN_LABEL,
     Column,
     Data,
     Record,
@@ -25,6 +26,7 @@ from hf_localattn.data.rows import (
     check_is_fast,
     convert_rows,
     describe_value,
+    label_column,
     open_source,
     row_numbers,
     shorten,
@@ -111,8 +113,8 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
 
     Args:
         data: see `load_squad`.
-        require_questions: raise an error for rows without a question. If False and a row has none, the result has no
-            column `question`.
+        require_questions: raise an error for rows without a question. If False and some rows have none, the column is
+            named `KNOWN_LABEL`, and has None there. If no row has one, it is dropped.
         skip_empty: leave out rows whose context or required question is empty.
 
     Raises:
@@ -129,9 +131,11 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
         logger.warning(message, source.name, unanswerable, len(questions))
         answered = [index for index, answers in enumerate(questions["answers"]) if answers["text"]]
         questions = questions.select(answered)
-    if not all(questions["question"]):
-        return questions.remove_columns("question")
-    return questions
+    texts = [text or None for text in questions["question"]]
+    column = label_column(texts)
+    if column == KNOWN_LABEL:
+        return questions.remove_columns("question").add_column(KNOWN_LABEL, texts, feature=Value("string"))
+    return questions if column else questions.remove_columns("question")
 
 
 def count_unanswerable(dataset: Dataset) -> int:

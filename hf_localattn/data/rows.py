@@ -10,8 +10,8 @@ import io
 import logging
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,16 +32,16 @@ TABLE_SUFFIXES = (".csv", ".tsv")
 SUFFIXES = (*TABLE_SUFFIXES, *JSON_SUFFIXES)
 
 INDEX = "index"
-"""Number of each row, from 0, in its file or data set.
+"""Column with the index of each row in its file or data set.
 
-This column exists only if rows have been left out, or if the rows are a part of a stream.
+It exists only if rows have been left out, or if the rows are a part of a stream.
 """
 
 PLACE = "place"
-"""Place of each row, for error messages. This column exists if a task asks for it."""
+"""Column with the place of each row, for error messages. It exists if a task asks for it."""
 
 KNOWN_LABEL = "known_label"
-"""Column of labels of which some are missing (None): scores need those that are there, a model would need all."""
+"""Column of labels if some are missing (None). Scores need the others; a model would need all."""
 
 INTEGER = re.compile(r"-?[0-9]{1,18}")
 
@@ -64,23 +64,24 @@ class Source:
     """Rows to load, with their places.
 
     Args:
-        name: path of the file, or name of the data set.
-        rows: pairs of a place ("line 3") and a record, or a data set.
-        first: number of the first row, from 0, if the rows are a part of a stream; None for all rows.
+        name: Path of the file, or name of the data set.
+        rows: Pairs of a place ("line 3") and a record, or a data set.
+        first: Index of the first row, if the rows are a part of a stream; None for all rows.
     """
 
     name: str
     rows: Sequence[tuple[str, Any]] | Dataset
     first: int | None = None
 
-    def where(self, number: int) -> str:
-        """Return the name of the source and the place of a row, given its number in the file or data set."""
+    def where(self, index: int) -> str:
+        """Return the name of the source and the place of a row, given its index in the file or data set."""
         if isinstance(self.rows, Dataset):
-            return _row_of(self.name, number)
-        return f"{self.name}, {self.rows[number - (self.first or 0)][0]}"
+            return _row_of(self.name, index)
+        place, _ = self.rows[index - (self.first or 0)]
+        return f"{self.name}, {place}"
 
 
-Data: TypeAlias = str | os.PathLike[str] | Dataset | Source
+Data: TypeAlias = PathLike | Dataset | Source
 """Rows that a loader takes: a file, a data set, or a data set or a part of a stream with its name."""
 
 
@@ -88,8 +89,12 @@ Data: TypeAlias = str | os.PathLike[str] | Dataset | Source
 class Column:
     """A column of the data. If several names are given, a row's first matching one is read.
 
-    The values are texts (`kind` is `str`), lists of texts (`list`) or anything (None). With `may_be_empty`, texts may
-    be blank, and lists may be empty or have blank texts only. `remedy` is advice if the column is missing.
+    Args:
+        names: Name or names.
+        kind: `str`, `list` (of texts), or None (anything).
+        required: A missing value is an error.
+        may_be_empty: Accept blank texts and empty lists.
+        remedy: Advice if the column is missing.
     """
 
     names: str | tuple[str, ...]
@@ -116,34 +121,39 @@ class Column:
             raise MissingColumn(describe_missing([self], record))
         if value is None:
             advice = self.remedy and f"; {self.remedy}"
-            absent = f"the field {name!r} is missing: its value is None{advice}"
-            raise ValueError(f"{absent}.") if self.kind is None else EmptyText(f"{absent}; {SKIP}")
+            problem = f"the field {name!r} is missing: its value is None{advice}"
+            if self.kind is None:
+                raise ValueError(f"{problem}.")
+            raise EmptyText(f"{problem}; {SKIP}")
+        if self.kind is None:
+            return value
         if self.kind is str and not isinstance(value, str):
             raise ValueError(f"the field {name!r} must be a text; found {describe_value(value)}.")
-        if self.kind is list and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
+        if self.kind is list and not _is_list_of_texts(value):
             raise ValueError(f"the field {name!r} must be a list of texts; found {describe_value(value)}.")
-        if self.kind is not None and not self.may_be_empty and not "".join(value).strip():
+        if not self.may_be_empty and not "".join(value).strip():
             raise EmptyText(f"the field {name!r} is empty; {SKIP}")
         return value
 
 
 def open_source(data: Data, holds: str, suffixes: Sequence[str] = SUFFIXES) -> Source:
     """Return the rows of a file or data set; `holds` is a noun for them in error messages, such as "questions"."""
-    if isinstance(data, Dataset):
-        data = Source("data set", data)
-    if isinstance(data, Source) and isinstance(data.rows, Dataset):
-        data = replace(data, rows=_unformatted(data.rows, data.name))
-    elif isinstance(data, str | os.PathLike):
-        data = Source(str(Path(data)), _read_rows(Path(data), suffixes, holds))
-    elif not isinstance(data, Source):
-        raise TypeError(f"{holds} are read from a file, a Dataset or a Source, not from a {type(data).__name__}.")
-    if not len(data.rows):
-        raise ValueError(f"{data.name}: holds no {holds}.")
-    return data
+    if isinstance(data, str | os.PathLike):
+        path = Path(data)
+        source = Source(str(path), _read_rows(path, suffixes, holds))
+    else:
+        source = Source("data set", data) if isinstance(data, Dataset) else data
+        if not isinstance(source, Source):
+            raise TypeError(f"{holds} are read from a file, a Dataset or a Source, not from a {type(data).__name__}.")
+        if isinstance(source.rows, Dataset):
+            source = replace(source, rows=_unformatted(source.rows, source.name))
+    if not len(source.rows):
+        raise ValueError(f"{source.name}: holds no {holds}.")
+    return source
 
 
 def _unformatted(rows: Dataset, name: str) -> Dataset:
-    """Return a data set whose values are those of Python, not arrays or tensors."""
+    """Return a data set with Python's values in place of arrays or tensors."""
     if rows.format["type"] == "custom":
         raise ValueError(f"{name}: has a transform (with_transform), which is not read; apply it with `map`.")
     return rows.with_format(None) if rows.format["type"] else rows
@@ -169,7 +179,7 @@ def convert_rows(
 
     def convert_records(records: Iterable[tuple[int, Any]]) -> list[Record]:
         rows = []
-        for number, record in records:
+        for index, record in records:
             try:
                 if not isinstance(record, dict):
                     names = ", ".join(map(str, columns))
@@ -181,37 +191,51 @@ def convert_rows(
                 problem = str(error)
                 if isinstance(error, MissingColumn):
                     problem = describe_missing(find_missing(columns, record), record)
-                identifier = record.get("id") if isinstance(record, dict) else None
-                named = f" (id {str(identifier)[:60]})" if isinstance(identifier, (str, int)) else ""
-                raise ValueError(f"{where(number)}{named}: {problem}") from None
-            row[INDEX] = number
+                raise ValueError(f"{where(index)}{_identifier(record)}: {problem}") from None
+            row[INDEX] = index
             if PLACE in features:
-                row[PLACE] = where(number)
+                row[PLACE] = where(index)
             rows.append(row)
         return rows
 
-    def convert_batch(batch: Any, numbers: list[int]) -> dict[str, list[Any]]:
-        records = (dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True))
-        return _columns_of(convert_records(zip((first + n for n in numbers), records, strict=True)), all_features)
+    def convert_batch(batch: Any, indices: list[int]) -> dict[str, list[Any]]:
+        rows = zip(*batch.values(), strict=True)
+        records = (dict(zip(batch, row, strict=True)) for row in rows)
+        numbered = zip((first + index for index in indices), records, strict=True)
+        return _columns_of(convert_records(numbered), all_features)
 
     if isinstance(source.rows, Dataset):
-        given = source.rows.column_names
-        if missing := find_missing(columns, given):
-            raise ValueError(f"{source.name}: {describe_missing(missing, given)}")
-        options = {"batched": True, "with_indices": True, "remove_columns": given, "features": all_features}
-        kept = source.rows.map(convert_batch, desc=f"Checking {source.name}", **options)
+        names = source.rows.column_names
+        if missing := find_missing(columns, names):
+            raise ValueError(f"{source.name}: {describe_missing(missing, names)}")
+        converted = source.rows.map(
+            convert_batch,
+            batched=True,
+            with_indices=True,
+            remove_columns=names,
+            features=all_features,
+            desc=f"Checking {source.name}",
+        )
     else:
-        kept = make_dataset(convert_records(enumerate((record for _, record in source.rows), first)), all_features)
-    total = len(source.rows)
-    if not len(kept) and source.first is None:
-        raise ValueError(f"{source.name}: all {total} rows have an empty text, so --skip_empty leaves none.")
-    if len(kept) < total:
-        skipped = set(range(first, first + total)).difference(kept[INDEX])
+        records = (record for _, record in source.rows)
+        converted = make_dataset(convert_records(enumerate(records, first)), all_features)
+    count = len(source.rows)
+    if not len(converted) and source.first is None:
+        raise ValueError(f"{source.name}: all {count} rows have an empty text, so --skip_empty leaves none.")
+    if len(converted) < count:
+        left_out = set(range(first, first + count)).difference(converted[INDEX])
+        place = where(min(left_out)).removeprefix(f"{source.name}, ")
         message = "%s: leaving out %d of %d rows, which have an empty text, the first one in %s."
-        logger.warning(message, source.name, len(skipped), total, where(min(skipped)).removeprefix(f"{source.name}, "))
+        logger.warning(message, source.name, len(left_out), count, place)
     elif source.first is None:
-        kept = kept.remove_columns(INDEX)
-    return kept
+        converted = converted.remove_columns(INDEX)
+    return converted
+
+
+def _identifier(record: Any) -> str:
+    """Return the field "id" of a row for an error message, if it has one."""
+    identifier = record.get("id") if isinstance(record, dict) else None
+    return f" (id {str(identifier)[:60]})" if isinstance(identifier, (str, int)) else ""
 
 
 def find_missing(columns: Iterable[Column], present: Collection[str]) -> list[Column]:
@@ -222,28 +246,26 @@ def find_missing(columns: Iterable[Column], present: Collection[str]) -> list[Co
 def describe_missing(missing: Sequence[Column], present: Iterable[str]) -> str:
     """Return the error message for all missing columns, with the remedy of each."""
     names = ", ".join(repr(str(column)) for column in missing)
-    verb = "field {} is" if len(missing) == 1 else "fields {} are"
+    subject = f"field {names} is" if len(missing) == 1 else f"fields {names} are"
+    present_names = ", ".join(map(str, present)) or "none"
     remedies = dict.fromkeys(column.remedy for column in missing if column.remedy)
-    advice = "".join(f"; {remedy}" for remedy in remedies)
-    found = ", ".join(map(str, present)) or "none"
-    return f"the {verb.format(names)} missing (found {found}){advice}."
+    return "; ".join([f"the {subject} missing (found {present_names})", *remedies]) + "."
 
 
 def make_dataset(rows: Sequence[Record], features: Features) -> Dataset:
     """Return a data set of rows, without the conversion of each value by `Dataset.from_list`."""
-    return Dataset(InMemoryTable.from_pydict(_columns_of(rows, features), schema=features.arrow_schema))
+    columns = _columns_of(rows, features)
+    return Dataset(InMemoryTable.from_pydict(columns, schema=features.arrow_schema))
 
 
 def row_numbers(rows: Dataset) -> Sequence[int]:
-    """Return the number of each row, from 0, in its file or data set."""
+    """Return the index of each row in its file or data set."""
     return list(rows[INDEX]) if INDEX in rows.column_names else range(len(rows))
 
 
 def read_text(path: PathLike) -> str:
     """Return the content of a UTF-8 file; raise `ValueError` if it is empty, a folder, or not UTF-8."""
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file; check the path (it is relative to {Path.cwd()}).")
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; give a file.")
     text = read_utf8(path)
@@ -257,8 +279,6 @@ def stream_rows(path: PathLike) -> Iterator[tuple[str, Any]]:
     path = Path(path)
     if path.suffix != ".jsonl":
         raise ValueError(f"{path}: --streaming reads files line by line; save the rows as .jsonl.")
-    if not path.is_file():
-        read_text(path)  # raises the error
     with path.open(encoding="utf-8-sig", newline="\n") as lines:
         try:
             yield from _json_lines(path, lines)
@@ -288,34 +308,35 @@ def labeled_rows(rows: Dataset, split: str) -> tuple[list[int], list[Any]]:
         return [], []
     labels = rows[KNOWN_LABEL][:]
     labeled = [row for row, label in enumerate(labels) if label is not None]
+    without = len(rows) - len(labeled)
     message = "%d of %d %s rows have no label: the scores are those of the other %d."
-    logger.warning(message, len(rows) - len(labeled), len(rows), split, len(labeled))
+    logger.warning(message, without, len(rows), split, len(labeled))
     return labeled, [labels[row] for row in labeled]
 
 
 def as_list(cell: Any) -> Any:
     """Parse a cell that holds a JSON list, as in .csv files; return any other value unchanged."""
-    if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
-        try:
+    if isinstance(cell, str) and cell.strip()[:1] == "[":
+        with suppress(ValueError):
             return parse_json(cell, "the cell")
-        except ValueError:
-            return cell
     return cell
 
 
 def check_all_or_none(source: Source, rows: Dataset, column: str) -> None:
     """Raise `ValueError` if a column is empty in some rows with words, but not in all."""
     values = zip(row_numbers(rows), rows["tokens"][:], rows[column][:], strict=True)
-    empty = {number: not value for number, words, value in values if words}
-    if len({*empty.values()}) > 1:
-        where = source.where(next(number for number in empty if empty[number]))
+    has_value = {index: bool(value) for index, words, value in values if words}
+    without = [index for index in has_value if not has_value[index]]
+    if without and any(has_value.values()):
+        where = source.where(without[0])
         raise ValueError(f"{where}: has no {column}, but other rows have; give them for all rows, or for none.")
 
 
 def describe_value(value: Any) -> str:
     """Describe a wrong value in a few words."""
     if isinstance(value, dict):
-        return f"an object with {', '.join(map(str, value)) or 'no fields'}"
+        names = ", ".join(map(str, value)) or "no fields"
+        return f"an object with {names}"
     return f"a list of {len(value)}" if isinstance(value, list) else shorten(value)
 
 
@@ -331,14 +352,18 @@ def shorten(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
 def _columns_of(rows: Sequence[Record], features: Features) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in features}
 
 
-def _read_rows(path: Path, suffixes: Sequence[str], what: str) -> list[tuple[str, Any]]:
+def _read_rows(path: Path, suffixes: Sequence[str], holds: str) -> list[tuple[str, Any]]:
     """Return the places and records of a file: a table with a header, a list, `{"data": [rows]}` or JSON lines."""
-    if path.suffix not in suffixes and path.is_file():  # `read_text` tells of other paths
-        raise ValueError(f"{path}: {what} are read from files that end in {', '.join(suffixes)}.")
+    if path.suffix not in suffixes and path.is_file():  # reading fails for other paths
+        raise ValueError(f"{path}: {holds} are read from files that end in {', '.join(suffixes)}.")
     text = read_text(path)
     if path.suffix in TABLE_SUFFIXES:
         return list(_separated(path, text))
@@ -355,13 +380,13 @@ def _read_rows(path: Path, suffixes: Sequence[str], what: str) -> list[tuple[str
     rows = content.get("data") if isinstance(content, dict) else content
     if not isinstance(rows, list):
         raise ValueError(f'{path}: expected a list of rows, or {{"data": [...]}}; found {describe_value(content)}.')
-    return [(f"record {number}", row) for number, row in enumerate(rows, start=1)]
+    return [(f"record {count}", row) for count, row in enumerate(rows, start=1)]
 
 
 def _json_lines(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         if line.strip():
-            yield f"line {number}", parse_json(line, str(path), number)
+            yield f"line {line_number}", parse_json(line, str(path), line_number)
 
 
 def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
@@ -371,7 +396,7 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
     first_line = 1  # of a row
     try:
         header = next(reader)
-        if repeated := sorted(name for name, number in Counter(header).items() if number > 1):
+        if repeated := sorted({name for name in header if header.count(name) > 1}):
             raise ValueError(f"{path}, line 1: the column {repeated[0]!r} is there twice; rename one.")
         first_line = reader.line_num + 1
         for values in filter(None, reader):
@@ -395,10 +420,9 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
 def _tab_format(path: Path, text: str) -> dict[str, Any]:
     """Return the options to read a tab-separated text: with quoting, as pandas writes it, or without, as GLUE has it.
 
-    Fields are quoted if the header is, or if a field is in quotes and has doubled ones inside. Raise `ValueError` if
-    other quotes contradict that, or if a field with a tab or a line break may be quoted or not.
+    Fields are quoted if the header is, or if a field is in quotes and has doubled ones inside. It is an error if other
+    quotes contradict that, or if a field with a tab or a line break may be quoted or not.
     """
-    plain = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     fields = list(_QUOTED_FIELD.finditer(text)) if '"' in text else []
     signs_of_quoting = [field for field in fields if '""' in field[1] or field.start() == 0]
     if '"' in _QUOTED_FIELD.sub("", text):
@@ -408,7 +432,7 @@ def _tab_format(path: Path, text: str) -> dict[str, Any]:
     else:
         doubtful = [field for field in fields if "\t" in field[1] or "\n" in field[1]]
     if not doubtful:
-        return plain
+        return {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     line = text.count("\n", 0, doubtful[0].start()) + 1
     raise ValueError(
         f"{path}, line {line}: the quotes of {shorten(doubtful[0][0])} may belong to the text or around it; save the"
@@ -416,5 +440,5 @@ def _tab_format(path: Path, text: str) -> dict[str, Any]:
     )
 
 
-def _row_of(name: str, number: int) -> str:
-    return f"{name}, row {number + 1}"
+def _row_of(name: str, index: int) -> str:
+    return f"{name}, row {index + 1}"

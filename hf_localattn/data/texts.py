@@ -18,7 +18,6 @@ from hf_localattn.data.labels import (
     LabelFormat,
     find_unclear_name,
     infer_format,
-    vector_names,
 )
 from hf_localattn.data.rows import (
     PLACE,
@@ -51,21 +50,27 @@ TEXT_COLUMNS = (
 NAMES = ("text", "text_pair")
 """Names of the text columns of the result."""
 
+LABEL_TYPES = {
+    SINGLE_LABEL: Value("string"),
+    MULTI_LABEL: List(Value("string")),
+    REGRESSION: Value("float32"),
+}
+"""Types of the labels before classes are numbered."""
+
 
 @dataclass(frozen=True)
 class TextColumns:
     """Columns of texts and labels, and the kind of labels.
 
-    Attributes:
-        texts: text column, or two for pairs; by default an entry of `TEXT_COLUMNS`.
-        label: label column.
-        names: class names in order, of which numbers are indices; by default inferred from the labels.
-        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`; by default inferred from the labels.
-        unlabeled: True if -1 means "no label", as in columns of the type `ClassLabel`.
-        may_be_empty: accept pairs with one empty text.
-        skip_unlabeled: leave out rows without a label if labels are required.
-        vector_length: length of lists with a 0 or 1 for each class; 0 if lists are sets of classes; by default
-            inferred from the labels.
+    Args:
+        texts: Text column, or two for pairs. By default an entry of `TEXT_COLUMNS`.
+        label: Label column.
+        names: Class names in order, of which numbers are indices. By default those of the data.
+        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`. By default inferred.
+        unlabeled: True if -1 means "no label", as in a `ClassLabel`.
+        may_be_empty: Accept pairs with one empty text.
+        skip_unlabeled: Leave out rows without a label if labels are required.
+        vector_length: Length of lists with a 0 or 1 for each class; 0 for lists of classes. By default inferred.
     """
 
     texts: tuple[str, ...] = ()
@@ -78,9 +83,14 @@ class TextColumns:
     vector_length: int | None = None
 
 
-def _glue(*texts: str, names: tuple[str, ...] = (), may_be_empty: bool = False) -> TextColumns:
-    problem_type = SINGLE_LABEL if names else REGRESSION
-    return TextColumns(texts, "label", names or None, problem_type, unlabeled=True, may_be_empty=may_be_empty)
+def _glue(*texts: str, names: tuple[str, ...] | None = None, may_be_empty: bool = False) -> TextColumns:
+    return TextColumns(
+        texts,
+        names=names,
+        problem_type=SINGLE_LABEL if names else REGRESSION,
+        unlabeled=True,
+        may_be_empty=may_be_empty,
+    )
 
 
 GLUE_TASKS: dict[str, TextColumns] = {
@@ -104,54 +114,55 @@ def load_texts(
     """Load texts into the columns `text`, `text_pair` (for pairs), `label` and `place`.
 
     `label` is a `ClassLabel`, a list of `ClassLabel`, or a number; None for rows without a label. `place` is the place
-    of a row in its file or data set. The names of a data set's `ClassLabel` keep their order. What values stand for
-    which labels is a table in docs/text_classification.md.
+    of a row in its file or data set. The names of a data set's `ClassLabel` keep their order. A table in
+    docs/text_classification.md shows which labels values stand for.
 
     Args:
         data: UTF-8 file in `.csv`, `.tsv`, `.json` or `.jsonl` format, or a data set.
-        columns: columns of texts and labels.
-        require_labels: raise an error for rows without a label.
-        skip_empty: leave out rows with an empty text, even if `columns.may_be_empty` is set.
+        columns (*optional*): Columns of texts and labels.
+        require_labels (*optional*, defaults to True): Raise an error for rows without a label.
+        skip_empty (*optional*): Leave out rows with an empty text, even if `columns.may_be_empty` is set.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the data are invalid. The message names the row and a remedy.
+        FileNotFoundError: The file does not exist.
+        ValueError: The data are invalid. The message names the row and a remedy.
     """
     source = open_source(data, "texts and labels")
-    layout = complete_columns(columns or TextColumns(), source, require_labels=require_labels)
-    label_format = _label_format(layout, source)
-    may_be_empty = layout.may_be_empty and not skip_empty
-    texts = [replace(column, may_be_empty=may_be_empty) for column in _text_columns(layout)]
-    label = _label_column(layout, require_labels)
+    columns = complete_columns(columns or TextColumns(), source, require_labels=require_labels)
+    label_format = _label_format(columns, source)
+    may_be_empty = columns.may_be_empty and not skip_empty
+    remedy = "give the text columns with --text_column_names"
+    texts = [Column(name, may_be_empty=may_be_empty, remedy=remedy) for name in columns.texts]
+    label = _label_column(columns, require_labels)
     names = NAMES[: len(texts)]
-    label_types = {SINGLE_LABEL: Value("string"), MULTI_LABEL: List(Value("string")), REGRESSION: Value("float32")}
-    features = Features(dict.fromkeys(names, Value("string")))
-    features |= {"label": label_types[label_format.problem_type], PLACE: Value("string")}
-    must_have_label = require_labels and not layout.skip_unlabeled
+    features = Features(dict.fromkeys((*names, "label", PLACE), Value("string")))
+    features["label"] = LABEL_TYPES[label_format.problem_type]
+    must_have_label = require_labels and not columns.skip_unlabeled
     labels_by_text: dict[str, Any] = {}  # the same few texts occur often
 
-    def read_label(raw: Any) -> Any:
-        if not isinstance(raw, str):
-            return label_format.read(raw)
-        if raw not in labels_by_text:
-            labels_by_text[raw] = label_format.read(raw)
-        return labels_by_text[raw]
+    def read_label(value: Any) -> Any:
+        if not isinstance(value, str):
+            return label_format.read(value)
+        if value not in labels_by_text:
+            labels_by_text[value] = label_format.read(value)
+        return labels_by_text[value]
 
     def convert(record: Record) -> Record:
         values = [column.read(record) for column in texts]
         if may_be_empty and not "".join(values).strip():
             raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is the other text of the pair; {SKIP}")
-        raw = record[layout.label] if layout.label in record else label.read(record)
-        value = read_label(raw)
-        if value is None and must_have_label:
+        row = dict(zip(names, values, strict=True))
+        value = record[columns.label] if columns.label in record else label.read(record)
+        row["label"] = read_label(value)
+        if row["label"] is None and must_have_label:
             raise ValueError(
-                f"the field {layout.label!r} holds no label; found {describe_value(raw)}. Correct the row, or leave"
+                f"the field {columns.label!r} holds no label; found {describe_value(value)}. Correct the row, or leave"
                 " out such rows with --skip_unlabeled."
             )
-        return {**dict(zip(names, values, strict=True)), "label": value}
+        return row
 
     rows = convert_rows(source, [*texts, label], features, convert, skip_empty=skip_empty)
-    if require_labels and layout.skip_unlabeled:
+    if require_labels and columns.skip_unlabeled:
         rows = _leave_out_unlabeled(rows, source)
     return rows if label_format.problem_type == REGRESSION else _with_class_names(rows, label_format)
 
@@ -160,18 +171,19 @@ def complete_columns(columns: TextColumns, source: Source, *, require_labels: bo
     """Return columns with text columns, problem type and length of vectors of the data where it has none.
 
     Args:
-        columns: columns as far as they are known.
-        source: rows, of which some are read.
-        require_labels: name a missing label column, too, if the text columns are not found.
+        columns: Columns as far as they are set.
+        source: Rows, of which some are read.
+        require_labels (*optional*, defaults to True): Name a missing label column, too, if there are no text columns.
 
     Raises:
-        ValueError: the text columns are not found.
+        ValueError: There are no text columns.
     """
     records: Any = source.rows
     if not isinstance(records, Dataset):
         records = [row for _, row in records if isinstance(row, dict)]
     texts = columns.texts or _find_texts(records, source.name, _label_column(columns, require_labels))
-    problem_type, vector_length = columns.problem_type, columns.vector_length
+    problem_type = columns.problem_type
+    vector_length = columns.vector_length
     if problem_type is None or (problem_type == MULTI_LABEL and vector_length is None):
         inferred_type, inferred_length = _infer_format(records, columns.label)
         if inferred_type == REGRESSION and columns.names is not None:
@@ -182,7 +194,7 @@ def complete_columns(columns: TextColumns, source: Source, *, require_labels: bo
 
 
 def _infer_format(records: Any, column: str) -> tuple[str, int | None]:
-    """Return the problem type and the length of vectors of a label column, by its type or its values."""
+    """Infer the problem type and the length of vectors of a label column, from its type or its values."""
     if not isinstance(records, Dataset):
         return infer_format(record.get(column) for record in records)
     feature = records.features.get(column)
@@ -196,30 +208,23 @@ def _infer_format(records: Any, column: str) -> tuple[str, int | None]:
     return infer_format(records.unique(column) if isinstance(feature, Value) else ())
 
 
-def _label_format(layout: TextColumns, source: Source) -> LabelFormat:
-    """Return how to read the labels: `layout`, and the names that a data set declares."""
-    feature = source.rows.features.get(layout.label) if isinstance(source.rows, Dataset) else None
+def _label_format(columns: TextColumns, source: Source) -> LabelFormat:
+    """Return the format of the labels by `columns`, and by the names that a data set declares."""
+    feature = source.rows.features.get(columns.label) if isinstance(source.rows, Dataset) else None
     class_label = getattr(feature, "feature", feature)
     declared = tuple(class_label.names) if isinstance(class_label, ClassLabel) else None
-    names = layout.names or declared
-    length = layout.vector_length or 0
-    if length and names is not None and length != len(names):
-        raise ValueError(
-            f"{source.name}: the labels are lists of {length} numbers 0 or 1, but there are {len(names)} class names;"
-            " give a name for each."
-        )
-    assert layout.problem_type is not None  # `complete_columns` sets it
-    unlabeled = layout.unlabeled or names is not None  # -1 is a missing class in `datasets`
-    return LabelFormat(layout.problem_type, names, length, unlabeled, declared is not None)
+    names = columns.names or declared
+    unlabeled = columns.unlabeled or names is not None  # -1 is a missing class in `datasets`
+    length = columns.vector_length or 0
+    if length:
+        names = names or tuple(map(str, range(length)))
+        length = len(names)
+    assert columns.problem_type is not None  # `complete_columns` sets it
+    return LabelFormat(columns.problem_type, names, length, unlabeled, declared is not None)
 
 
-def _text_columns(layout: TextColumns) -> list[Column]:
-    remedy = "give the text columns with --text_column_names"
-    return [Column(name, remedy=remedy) for name in layout.texts]
-
-
-def _label_column(layout: TextColumns, required: bool) -> Column:
-    return Column(layout.label, None, required=required, remedy="give the label column with --label_column_name")
+def _label_column(columns: TextColumns, required: bool) -> Column:
+    return Column(columns.label, None, required=required, remedy="give the label column with --label_column_name")
 
 
 def _find_texts(records: Iterable[Record], source: str, label: Column) -> tuple[str, ...]:
@@ -230,11 +235,13 @@ def _find_texts(records: Iterable[Record], source: str, label: Column) -> tuple[
             if all(isinstance(record.get(column), str) for column in columns):
                 return columns
         first = first or record
-    missing, remedy = "no known text columns", "give one, or two for pairs, with --text_column_names"
+    missing = "no known text columns"
+    remedy = "give one, or two for pairs, with --text_column_names"
     if label.required and label.find(first) is None:
-        missing = f"{missing}, and no column {str(label)!r}"
-        remedy = f"{remedy}; {label.remedy}"
-    raise ValueError(f"{source}: {missing} (it has {', '.join(first) or 'none'}); {remedy}.")
+        missing += f", and no column {str(label)!r}"
+        remedy += f"; {label.remedy}"
+    names = ", ".join(first) or "none"
+    raise ValueError(f"{source}: {missing} (it has {names}); {remedy}.")
 
 
 def _leave_out_unlabeled(rows: Dataset, source: Source) -> Dataset:
@@ -251,24 +258,23 @@ def _with_class_names(rows: Dataset, label_format: LabelFormat) -> Dataset:
     """Give the column `label` the type of its classes; it stays text if no row has a class."""
     has_several = label_format.problem_type == MULTI_LABEL
     names = label_format.names
-    if names is None and label_format.vector_length:
-        names = vector_names(label_format.vector_length)
     if names is None:
         labels = [label for label in rows["label"][:] if label is not None]
         names = tuple(sorted_labels({*chain.from_iterable(labels)} if has_several else {*labels}))
-        if problem := find_unclear_name(names):
-            _raise_unclear(rows, *problem)
+        if unclear := find_unclear_name(names):
+            name, problem = unclear
+            place = _first_place(rows, name)
+            raise ValueError(f"{place}: the label {name!r} {problem}.")
     if not names:
         return rows
-    kind = ClassLabel(names=list(names))
-    return rows.cast_column("label", List(kind) if has_several else kind)
+    class_label = ClassLabel(names=list(names))
+    return rows.cast_column("label", List(class_label) if has_several else class_label)
 
 
-def _raise_unclear(rows: Dataset, name: str, problem: str) -> None:
-    """Raise `ValueError` for the first row with a class name."""
-    for place, label in zip(rows[PLACE][:], rows["label"][:], strict=True):
-        if label == name or (isinstance(label, list) and name in label):
-            raise ValueError(f"{place}: the label {name!r} {problem}.")
+def _first_place(rows: Dataset, name: str) -> str:
+    """Return the place of the first row with a class."""
+    labels = zip(rows[PLACE][:], rows["label"][:], strict=True)
+    return next(place for place, label in labels if label == name or (isinstance(label, list) and name in label))
 
 
 def tokenize_texts(

@@ -36,8 +36,8 @@ def init_checkpoint(
 ) -> Path:
     """Write a checkpoint folder with a pretrained backbone and new local layers. Any script can fine-tune it.
 
-    The weights are those of the model without a head, or of the generation model for an encoder-decoder, unless `task`
-    selects a head. If writing fails, the folder is left unchanged. If the process is killed, the same call writes it.
+    Without `task` the model has no head, or is the generation model of an encoder-decoder. If writing fails, the
+    folder is unchanged. If the process is killed, the same call writes it.
 
     Args:
         family: Name of the family, a key of `hf_localattn.registry.FAMILIES`.
@@ -46,11 +46,11 @@ def init_checkpoint(
         revision (*optional*, defaults to "main"): Branch, tag or commit of the backbone on the Hub.
         token (*optional*): Access token for the Hub. Defaults to the token of `hf auth login`.
         seed (*optional*, defaults to 0): Random seed of the new weights. The same call writes the same folder.
-        task (*optional*): Task whose head the model has, a key of `heads` of the family, such as "fill-mask", whose
-            head takes the backbone's pretrained weights.
-        trained (*optional*): Checkpoint of the family with trained local layers on the same backbone, such as one that
-            was trained with masked language modeling. Its weights replace those of the new model, except for heads
-            that it lacks, and its fields are the defaults of `config_fields`.
+        task (*optional*): Task whose head the model has, a key of `heads` of the family. The head of "fill-mask" takes
+            the backbone's pretrained weights.
+        trained (*optional*): Checkpoint of the family on the same backbone, for example after masked language
+            modeling. Its weights replace those of the new model, except for heads that it lacks. Its fields are the
+            defaults of `config_fields`.
         **config_fields: Fields of the family's configuration, and settings of its tokenizer.
 
     Returns:
@@ -65,8 +65,9 @@ def init_checkpoint(
     with new_folder(output_dir) as unfinished:
         classes = get_family(family)
         if trained is not None:
-            own = classes.config.from_pretrained(trained)
-            config_fields = {name: getattr(own, name) for name in family_fields(classes.config)} | config_fields
+            trained_config = classes.config.from_pretrained(trained)
+            for name in family_fields(classes.config):
+                config_fields.setdefault(name, getattr(trained_config, name))
         fields, settings = classes.split_fields(config_fields)
         source = resolve_backbone(backbone)
         tokenizer = load_tokenizer(source, revision=revision, token=token)
@@ -89,13 +90,14 @@ def init_checkpoint(
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Provide a temporary folder whose files are moved to a new or empty folder when the block ends without an error.
 
-    A process that is killed while it moves them leaves a folder that counts as empty.
+    If the process is killed while moving, the next call treats the folder as empty.
     """
     marker = Path(folder, UNFINISHED)
     with claimed(folder):
         remove_leftovers(Path(folder))
         is_unfinished = marker.is_file() and marker.read_text(encoding="utf-8") == MOVING
-        if {path.name for path in Path(folder).iterdir()} - {LOCK} and not is_unfinished:
+        names = {path.name for path in Path(folder).iterdir()}
+        if names - {LOCK} and not is_unfinished:
             raise FileExistsError(f"{str(folder)!r} exists already: choose a new or empty folder.")
         with atomic_directory(folder) as unfinished:
             yield Path(unfinished)
@@ -104,9 +106,11 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _take_weights(model: PreTrainedModel, checkpoint: str | os.PathLike[str]) -> None:
-    """Copy all weights that a checkpoint has for the headless model and the head of a model."""
+    """Copy the weights that a checkpoint has to a model."""
     trained, report = type(model).from_pretrained(checkpoint, output_loading_info=True)
-    weights = {name: value for name, value in trained.state_dict().items() if name not in report["missing_keys"]}
+    weights = trained.state_dict()
+    for name in report["missing_keys"]:
+        weights.pop(name, None)
     try:
         model.load_state_dict(weights, strict=False)
     except RuntimeError as error:

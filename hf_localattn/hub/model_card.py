@@ -60,10 +60,14 @@ def render_card(
     data = _metadata(config, record, _line(name))
     for key, value in (metadata or {}).items():
         setattr(data, key, value)
-    family, task = FAMILIES.get(config["model_type"]), _task(config)
+    family = FAMILIES.get(config["model_type"])
+    task = _task(config)
     labels = [str(label) for label in (config.get("id2label") or {}).values()]
     is_numbered = all(re.fullmatch(r"LABEL_\d+", label) for label in labels)
-    finds_cues = task == "token-classification" and not set(CUE_LABELS).isdisjoint(labels)
+    shows_labels = (task or "").endswith("classification") and not is_numbered
+    pipeline_task = None if task in WITHOUT_PIPELINE else task
+    if task == "token-classification" and not set(CUE_LABELS).isdisjoint(labels):
+        pipeline_task = "negation"
     # What strangers wrote is escaped wherever the template shows it; `safe` marks our own Markdown.
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_escaped
@@ -75,12 +79,12 @@ def render_card(
         example=family.example if family else Family.example,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
-        architecture=next(iter(config.get("architectures") or ()), ""),
+        architecture=_architecture(config),
         task=task,
-        pipeline_task="negation" if finds_cues else None if task in WITHOUT_PIPELINE else task,
+        pipeline_task=pipeline_task,
         auto_class=AUTO_CLASSES[task].__name__ if task else "AutoModel",
-        fields=_set_fields(config, family) if family else {},
-        labels=labels if (task or "").endswith("classification") and not is_numbered else [],
+        fields=_changed_fields(config, family) if family else {},
+        labels=labels if shows_labels else [],
         record=record,
         base_models=_listed(data.base_model),
         repo_id=repo_id,
@@ -117,10 +121,11 @@ def write_card(
         ValueError: The folder has a card that this package did not write, or a file that cannot be read.
     """
     folder = Path(checkpoint)
-    config, record = read_config(folder), TrainingRecord.load(folder)
+    config = read_config(folder)
+    record = TrainingRecord.load(folder)
     path = folder / CARD
-    here = read_utf8(path) if path.is_file() else None
-    if here is not None and BOUNDARY not in here:
+    card = read_utf8(path) if path.is_file() else ""
+    if card and BOUNDARY not in card:
         if overwrite is None:
             logger.warning("%s was not written by hf-localattn and is kept; `card --overwrite` replaces it.", path)
             return path
@@ -129,25 +134,36 @@ def write_card(
                 f"{path} was not written by hf-localattn, and would be lost: move it, or pass --overwrite. To keep"
                 f" its text, move it below this line: {BOUNDARY}"
             )
-        here = None
-    own_part = (here or "").partition(BOUNDARY)[2].strip("\n")
-    own_metadata = _added(here, path, config, record) if here is not None else {}
-    if here is not None and repo_id is None:
-        pinned = re.search(r'"([^"\s]+/[^"\s]+)", revision="([0-9a-f]{40})"', here.partition(BOUNDARY)[0])
-        repo_id, revision = pinned.groups() if pinned else (None, revision)
-    given = {name: value for name, value in metadata.items() if value is not None}
+        card = ""
+    written, _, added_text = card.partition(BOUNDARY)
+    all_metadata = _added(card, path, config, record) if card else {}
+    all_metadata |= {name: value for name, value in metadata.items() if value is not None}
+    pinned = re.search(r'"([^"\s]+/[^"\s]+)", revision="([0-9a-f]{40})"', written)
+    if pinned and repo_id is None:
+        repo_id, revision = pinned.groups()
     has_code = config["model_type"] in FAMILIES and any(folder.glob("*.py"))
     code = verify_checkpoint(folder, subfolders=False) if has_code else None
-    where: dict[str, Any] = {"repo_id": repo_id, "revision": revision}
-    text = render_card(config, record, **where, metadata=own_metadata | given, code=code)
-    atomic_write(path, text.rstrip("\n") + (f"\n\n{own_part}\n" if own_part else "\n"))
+    text = render_card(config, record, repo_id=repo_id, revision=revision, metadata=all_metadata, code=code)
+    parts = [text.rstrip("\n"), added_text.strip("\n")]
+    atomic_write(path, "\n\n".join(filter(None, parts)) + "\n")
     return path
 
 
 def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: str) -> ModelCardData:
     """Return the metadata that follow from the checkpoint. The scores are without losses and NaN."""
-    task, model_type = _task(config), config["model_type"]
-    base_model = (record and record.base_model) or (config.get("backbone_config") or {}).get("_name_or_path") or None
+    task = _task(config)
+    model_type = config["model_type"]
+    backbone = (config.get("backbone_config") or {}).get("_name_or_path")
+    data = ModelCardData(
+        base_model=_line((record and record.base_model) or backbone or None),
+        library_name="transformers",
+        pipeline_tag=task,
+        tags=[TAG, model_type] if model_type in FAMILIES else [TAG],
+    )
+    if record is None:
+        return data
+    if record.dataset:
+        data.datasets = [_line(record.dataset)]
     results = [
         EvalResult(
             task_type=task or _line(record.task),
@@ -158,51 +174,55 @@ def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: st
             metric_type=_line(score.metric),
             metric_value=score.value,
         )
-        for score in (record.scores if record else ())
-        if record and score.metric != "loss" and not math.isnan(score.value)
+        for score in record.scores
+        if score.metric != "loss" and not math.isnan(score.value)
     ]
-    return ModelCardData(
-        base_model=_line(base_model),
-        datasets=[_line(record.dataset)] if record and record.dataset else None,
-        eval_results=results or None,
-        library_name="transformers",
-        metrics=sorted({result.metric_type for result in results}) or None,
-        model_name=name if results else None,
-        pipeline_tag=task,
-        tags=[TAG, model_type] if model_type in FAMILIES else [TAG],
-    )
+    if results:
+        data.eval_results = results
+        data.metrics = sorted({result.metric_type for result in results})
+        data.model_name = name
+    return data
 
 
 def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
-    """Return the metadata that people have added to a card: entries, and additional values of lists."""
+    """Return the metadata that people have added to a card: entries, and further values of lists."""
     try:
-        found = ModelCard(card, ignore_metadata_errors=True).data.to_dict()
+        written = ModelCard(card, ignore_metadata_errors=True).data.to_dict()
     except Exception as error:  # YAML raises anything
         raise ValueError(f"The metadata of {path} cannot be read: {error}") from None
     ours = _metadata(config, record, "").to_dict()
-    known = {*ours, *(("datasets", "metrics", "model-index") if record is not None else ())}  # of an earlier run, too
-    added = {name: value for name, value in found.items() if name not in known and value is not None}
+    names = set(ours)
+    if record is not None:  # the card may be of an earlier run
+        names |= {"datasets", "metrics", "model-index"}
+    added = {name: value for name, value in written.items() if name not in names and value is not None}
     for name in ("tags", "datasets", "base_model"):
-        own, theirs = _listed(ours.get(name)), _listed(found.get(name))
-        if own and (more := [value for value in theirs if value not in own]):
-            added[name] = [*own, *more]
+        our_values = _listed(ours.get(name))
+        others = [value for value in _listed(written.get(name)) if value not in our_values]
+        if our_values and others:
+            added[name] = our_values + others
     return added
 
 
+def _architecture(config: Mapping[str, Any]) -> str:
+    return next(iter(config.get("architectures") or ()), "")
+
+
 def _task(config: Mapping[str, Any]) -> str | None:
-    return task_of_class(next(iter(config.get("architectures") or ()), ""))
+    return task_of_class(_architecture(config))
 
 
-def _set_fields(config: Mapping[str, Any], family: Family) -> dict[str, Any]:
+def _changed_fields(config: Mapping[str, Any], family: Family) -> dict[str, Any]:
     """Return the fields of the family with non-default values."""
     default = family.config(backbone_config=config.get("backbone_config"))  # some defaults depend on the backbone
     defaults = json.loads(default.to_json_string(use_diff=False))  # in the types of the JSON file
-    own = family_fields(family.config)
-    return {name: value for name, value in config.items() if name in own and value != defaults[name]}
+    names = family_fields(family.config)
+    return {name: value for name, value in config.items() if name in names and value != defaults[name]}
 
 
 def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _line(text: Any) -> Any:

@@ -21,19 +21,14 @@ from hf_localattn.claims import claimed
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import STAGING
 from hf_localattn.hub.model_card import CARD, write_card
-from hf_localattn.hub.verify import EXTRA, MISSING, is_regular, verify_checkpoint
+from hf_localattn.hub.record import RECORD
+from hf_localattn.hub.verify import EXTRA, LOADED, MISSING, WEIGHTS, is_regular, verify_checkpoint
 from hf_localattn.names import read_config
 from hf_localattn.registry import FAMILIES
 
 logger = logging.getLogger(__name__)
 
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
-SHARED = (
-    *WEIGHTS,
-    *("config.json", "generation_config.json", "*.py", "training_record.json", "*_results.json", "LICENSE*"),
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja"),
-    *("vocab.txt", "vocab.json", "merges.txt", "*.model", "preprocessor_config.json", "processor_config.json"),
-)
+SHARED = (*LOADED, "*.py", RECORD, "*_results.json", "LICENSE*")
 """Patterns of the uploaded files. Other files of the folder, such as logs and pickles, are not uploaded."""
 
 STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
@@ -78,9 +73,14 @@ def push_checkpoint(
     """
     folder = Path(checkpoint)
     check_checkpoint(folder)
-    api, names = HfApi(token=token), shared_files(folder)
-    command = shlex.join(["hf-localattn", "push", str(folder), repo_id, *(["--private"] if private else [])])
-    remedy = f"The folder's files are unchanged. Remove the cause, then upload the missing ones: `{command}`."
+    api = HfApi(token=token)
+    names = shared_files(folder)
+    command = ["hf-localattn", "push", str(folder), repo_id]
+    if private:
+        command.append("--private")
+    remedy = (
+        f"The folder's files are unchanged. Remove the cause, then upload the missing ones: `{shlex.join(command)}`."
+    )
     lock = claimed(folder) if os.access(folder, os.W_OK) else nullcontext()  # not while a training saves to it
     with lock, hub_upload_errors(f"upload {str(folder)!r} to {repo_id!r}", remedy):
         repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
@@ -89,27 +89,35 @@ def push_checkpoint(
         if branch is not None:
             api.create_branch(repo_id, branch=branch, exist_ok=True)
         before = api.model_info(repo_id, revision=branch)
-        stale = {one.rfilename for one in before.siblings or () if _matches(one.rfilename, STALE)} - {*names}
+        published = [file.rfilename for file in before.siblings or ()]
         commit = api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
             commit_message=message or f"Upload {read_config(folder)['model_type']} model",
             revision=branch,
             allow_patterns=names,
-            delete_patterns=list(stale),
+            delete_patterns=[name for name in published if _matches(name, STALE) and name not in names],
         )
         commits = api.list_repo_commits(repo_id, revision=branch)
-        if commit.oid == before.sha:  # no file has changed
-            pinned = next((one.commit_id for one in commits if one.title != CARD_MESSAGE), commit.oid)
-            commit = dataclasses.replace(commit, oid=pinned)
-        own_card, card = folder / CARD, published_text(api, repo_id, CARD, revision=before.sha)
-        last = next((one.commit_id for one in commits if one.title == CARD_MESSAGE), None)
-        if card is not None and (last is None or card != published_text(api, repo_id, CARD, revision=last)):
-            logger.warning("The card of %s was edited and is kept: to renew it, delete it there and push.", repo_id)
-            return commit
-        write_card(folder, repo_id=repo_id, revision=commit.oid, overwrite=None, **metadata)
-        upload: dict[str, Any] = {"path_in_repo": CARD, "commit_message": CARD_MESSAGE, "revision": branch}
-        api.upload_file(repo_id=repo_id, path_or_fileobj=own_card, **upload)
+        of_cards = [past.commit_id for past in commits if past.title == CARD_MESSAGE]
+        of_files = [past.commit_id for past in commits if past.title != CARD_MESSAGE]
+        if commit.oid == before.sha and of_files:  # no file has changed
+            commit = dataclasses.replace(commit, oid=of_files[0])
+        card = published_text(api, repo_id, CARD, revision=before.sha)
+        if card is not None:
+            our_card = published_text(api, repo_id, CARD, revision=of_cards[0]) if of_cards else None
+            if card != our_card:
+                logger.warning(
+                    "The card of %s was edited and is kept: to renew it, delete it there and push.", repo_id
+                )
+                return commit
+        api.upload_file(
+            path_or_fileobj=write_card(folder, repo_id=repo_id, revision=commit.oid, overwrite=None, **metadata),
+            path_in_repo=CARD,
+            repo_id=repo_id,
+            revision=branch,
+            commit_message=CARD_MESSAGE,
+        )
     return commit
 
 
@@ -117,15 +125,18 @@ def upload_in_background(
     folder: Path, *, token: str | None = None, path_in_repo: str | None = None, **settings: Any
 ) -> Future[CommitInfo]:
     """Start uploading what `push_checkpoint` uploads, as it is now, or all files to a folder of the repository."""
-    every = [path.name for path in folder.iterdir() if path.is_file() and path.name != "training_args.bin"]
+    names = shared_files(folder)
+    if path_in_repo is not None:
+        names = [path.name for path in folder.iterdir() if path.is_file() and path.name != "training_args.bin"]
     staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder.parent))
-    for name in shared_files(folder) if path_in_repo is None else every:
+    for name in names:
         try:
             os.link(folder / name, staging / name)
         except OSError:  # links are not supported here
             shutil.copy2(folder / name, staging / name)
-    settings |= {"folder_path": staging, "path_in_repo": path_in_repo}
-    upload: Future[CommitInfo] = HfApi(token=token).upload_folder(run_as_future=True, **settings)
+    upload: Future[CommitInfo] = HfApi(token=token).upload_folder(
+        folder_path=staging, path_in_repo=path_in_repo, run_as_future=True, **settings
+    )
     upload.add_done_callback(lambda _: shutil.rmtree(staging, ignore_errors=True))
     return upload
 
@@ -144,17 +155,18 @@ def check_checkpoint(folder: Path) -> None:
     for name in names:
         if not is_regular(folder / name, folder):
             raise ValueError(f"{folder / name} is a link: replace it with the file.")
-    if read_config(folder)["model_type"] in FAMILIES:
-        code = verify_checkpoint(folder, subfolders=False)
-        others = [file for file in code.others if file.name in names or file.verdict == MISSING]
-        for file in others:
-            if file.verdict == EXTRA and file.note:
-                raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")
-        if others:
-            differing = ", ".join(f"{file.name} ({file.verdict})" for file in others)
-            logger.warning("The code of %s differs from hf_localattn %s: %s.", folder, code.compared_with, differing)
     if not any(folder.glob("*.safetensors")):
         raise ValueError(f"{folder} has no .safetensors file.")
+    if read_config(folder)["model_type"] not in FAMILIES:
+        return
+    code = verify_checkpoint(folder, subfolders=False)
+    others = [file for file in code.others if file.name in names or file.verdict == MISSING]
+    for file in others:
+        if file.verdict == EXTRA and file.note:
+            raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")
+    if others:
+        differing = ", ".join(f"{file.name} ({file.verdict})" for file in others)
+        logger.warning("The code of %s differs from hf_localattn %s: %s.", folder, code.compared_with, differing)
 
 
 def published_text(api: HfApi, repo_id: str, name: str, **where: Any) -> str | None:

@@ -25,7 +25,11 @@ from hf_localattn.names import read_config
 from hf_localattn.parsing import parse_json, read_utf8
 from hf_localattn.registry import Family, get_family
 
-EQUAL, DIFFERS, MISSING, EXTRA = "equal", "differs", "missing", "extra"
+# Verdicts
+EQUAL = "equal"
+DIFFERS = "differs"
+MISSING = "missing"
+EXTRA = "extra"
 
 MODELS = Path(models.__file__).parent  # files that are saved with checkpoints
 CODE = (".py", ".pyc", ".pyd", ".so")  # suffixes of files that Python can import
@@ -36,10 +40,22 @@ OF_TOOLS = {".git", ".cache"}  # folders that transformers does not read
 PICKLES = ("pytorch_model*.bin", ".metadata")
 """Names of weights that transformers unpickles if there are no others."""
 
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 LOADED = (
-    *("*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json"),
-    *("tokenizer.json", TOKENIZER, "special_tokens_map.json", "added_tokens.json", "*.jinja"),
-    *("vocab.txt", "vocab.json", "merges.txt", "*.model", "preprocessor_config.json", "processor_config.json"),
+    *WEIGHTS,
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    TOKENIZER,
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "*.jinja",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "*.model",
+    "preprocessor_config.json",
+    "processor_config.json",
 )
 """Names of files without code that transformers reads."""
 
@@ -122,7 +138,8 @@ class Verification:
         lines = []
         for file in self.files if with_equal else self.others:
             note = _kilobytes(file.size) if file.verdict == EQUAL else file.note
-            lines.append(f"{file.verdict:<8} {file.name}" + (f": {note}" if note else ""))
+            parts = [f"{file.verdict:<8} {file.name}", note]
+            lines.append(": ".join(filter(None, parts)))
             if with_diff:
                 lines += file.diff
         differs = f"Not equal: {len(self.others)} files or entries differ. " if self.others else ""
@@ -130,8 +147,8 @@ class Verification:
         lines.append(SCOPE)
         lines += [f"Changes what the model reads: {setting}." for setting in self.settings]
         if self.unread:
-            names = join_names(self.unread, most=len(self.unread) if with_equal else 10)
-            lines.append(f"Not read by a load: {names}.")
+            most = len(self.unread) if with_equal else 10
+            lines.append(f"Not read by a load: {join_names(self.unread, most)}.")
         return "\n".join(lines)
 
 
@@ -160,11 +177,9 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     """
     folder, names_on_hub = _local(checkpoint)
     family = get_family(read_config(folder)["model_type"])
-    paths = []
-    for path in sorted(folder.rglob("*") if subfolders else folder.glob("*")):
-        if OF_TOOLS.isdisjoint(path.relative_to(folder).parts):
-            paths.append(path)
-    comparison = _Comparison(folder)
+    paths = sorted(folder.glob("**/*" if subfolders else "*"))
+    paths = [path for path in paths if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
+    comparison = _Comparison(folder, family)
     for path in paths:
         comparison.read(path)
     for name in names_on_hub:
@@ -172,7 +187,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     comparison.compare_code(paths)
     return Verification(
         tuple(sorted(comparison.files, key=lambda file: file.name)),
-        settings=tuple(changed_settings(family, paths, folder)),
+        settings=tuple(comparison.settings),
         unread=tuple(sorted(comparison.unread)),
     )
 
@@ -180,9 +195,11 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
 class _Comparison:
     """The verdicts on the files of a folder."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, family: Family):
         self.folder = folder
+        self.family = family
         self.files: list[CodeFile] = []
+        self.settings: list[str] = []
         self.unread: set[str] = set()
         self.expected: set[Path] = set()
 
@@ -215,21 +232,32 @@ class _Comparison:
     def read_entries(self, path: Path) -> None:
         """Judge the entries of a JSON file that name code, kernels or weights."""
         try:
-            for note, modules in _entries(parse_json(read_utf8(path), path.name)):
+            content = parse_json(read_utf8(path), path.name)
+            for note, modules in _entries(content):
                 if not modules:
                     self.add(path, EXTRA, note)
                 self.expected |= {path.with_name(module) for module in modules}
         except ValueError as error:
             self.add(path, EXTRA, str(error))
+            return
+        if path.name == TOKENIZER and isinstance(content, dict):
+            self.note_settings(path, content)
+
+    def note_settings(self, path: Path, settings: dict[str, Any]) -> None:
+        """Note settings of the family's tokenizer that differ from their defaults."""
+        for name in self.family.tokenizer_settings:
+            default = getattr(self.family.tokenizer, name)
+            value = settings.get(name, default)
+            if value != default:
+                place = _harmless(path.relative_to(self.folder).as_posix())
+                self.settings.append(f"`{name}` of {place} is {repr(value)[:80]}, by default {default!r}")
 
     def compare_code(self, paths: list[Path]) -> None:
         """Compare all code files, and those that entries expect, with the package's."""
         code = {path for path in paths if path.suffix in CODE and not path.is_dir()}
         for path in self.expected | code:
-            if path.is_symlink() and not is_regular(path, self.folder):
-                continue  # an extra file already
             if not is_regular(path, self.folder):
-                if not path.exists():  # else an extra file already
+                if not os.path.lexists(path):  # else an extra file already
                     self.add(path, MISSING)
             elif path not in self.expected:
                 self.add(path, EXTRA)
@@ -254,25 +282,8 @@ def _diff(ours: bytes, theirs: bytes) -> list[str]:
     """Return the lines of a unified diff, without its header and without line endings."""
     if len(theirs) > LARGEST_DIFF:
         return [f"{len(theirs):,} bytes, too many to compare lines"]
-    before, after = ([line.decode(errors="backslashreplace") for line in text.splitlines()] for text in (ours, theirs))
-    return list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]
-
-
-def changed_settings(family: Family, paths: Iterable[Path], folder: Path) -> Iterator[str]:
-    """Yield settings of the family's tokenizer that differ from their defaults."""
-    for path in paths:
-        if path.name != TOKENIZER or not family.tokenizer_settings or not is_regular(path, folder):
-            continue
-        try:
-            settings = parse_json(read_utf8(path), path.name)
-        except ValueError:  # an extra file already
-            continue
-        for name in family.tokenizer_settings:
-            default = getattr(family.tokenizer, name)
-            value = settings.get(name, default) if isinstance(settings, dict) else default
-            if value != default:
-                place = _harmless(path.relative_to(folder).as_posix())
-                yield f"`{name}` of {place} is {repr(value)[:80]}, by default {default!r}"
+    diff = difflib.diff_bytes(difflib.unified_diff, ours.splitlines(), theirs.splitlines(), n=1, lineterm=b"")
+    return [line.decode(errors="backslashreplace") for line in diff][2:]
 
 
 def _local(checkpoint: str | os.PathLike[str]) -> tuple[Path, list[str]]:

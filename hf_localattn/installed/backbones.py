@@ -33,7 +33,8 @@ def build_from_backbone(
 
     The code of a backbone is never run, whatever `trust_remote_code` says.
     """
-    source = {name: arguments.pop(name) for name in SOURCE if name in arguments} | {"trust_remote_code": False}
+    source = {name: arguments.pop(name) for name in SOURCE if name in arguments}
+    source["trust_remote_code"] = False
     check_config_fields(model_class.config_class, arguments)
     if not isinstance(name_or_path, str | os.PathLike):
         raise ValueError(
@@ -52,22 +53,26 @@ def build_from_backbone(
     check_architecture(model_class, backbone_config)
     config = model_class.config_class(backbone_config=backbone_config, **arguments)
     hub_id = "" if os.path.exists(name_or_path) else str(name_or_path)
-    config.backbone_config.name_or_path = config.name_or_path = hub_id  # for model cards
-    # XLNet creates some weights in fp32, whatever the dtype: convert all weights in the end.
-    dtype = dtype if dtype not in (None, "auto") else backbone_config.dtype or torch.float32
-    dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    config.name_or_path = hub_id  # for model cards
+    config.backbone_config.name_or_path = hub_id
+    if dtype in (None, "auto"):
+        dtype = backbone_config.dtype or torch.float32
+    if isinstance(dtype, str):
+        dtype = getattr(torch, dtype)
     auto_class = model_class.backbone_auto_class
-    with_head = auto_class is AutoModelForMaskedLM  # which has no option for a pooler
+    has_head = auto_class is AutoModelForMaskedLM
+    hidden_messages = []
+    if not has_head:  # the report tells of a new head of a language model; all else is checked below
+        hidden_messages = ["LOAD REPORT"]
+        source |= model_class.pooler_kwargs(backbone_config)
     try:
-        # The report tells of a new head of a language model; all else is checked below.
-        with quiet(*([] if with_head else ["LOAD REPORT"])):
+        with quiet(*hidden_messages):
             backbone, report = auto_class.from_pretrained(
                 name_or_path,
                 config=backbone_config,
                 use_safetensors=True,
                 dtype=dtype,
                 output_loading_info=True,
-                **({} if with_head else model_class.pooler_kwargs(backbone_config)),
                 **source,
             )
     except OSError as error:
@@ -78,17 +83,19 @@ def build_from_backbone(
             f"file, convert it: `{auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
             ".save_pretrained(folder)`."
         ) from error
-    # A pooler is initialized as in the stock classes; of a new head transformers warns.
     encoder = f"{backbone.base_model_prefix}."
-    needed = (lambda key: key.startswith(encoder)) if with_head else (lambda key: not key.startswith("pooler."))
-    if missing := sorted(filter(needed, report["missing_keys"])):
-        raise ValueError(
-            f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {missing[0]!r}: it is no "
-            "checkpoint of this backbone. Choose another one."
-        )
+    for name in sorted(report["missing_keys"]):
+        # A pooler is initialized as in the stock classes; of a new head transformers warns.
+        is_needed = name.startswith(encoder) if has_head else not name.startswith("pooler.")
+        if is_needed:
+            raise ValueError(
+                f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {name!r}: it is no "
+                "checkpoint of this backbone. Choose another one."
+            )
     attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
+    # XLNet creates some weights in fp32, whatever the dtype: convert all weights in the end.
     model = model_class._from_config(config, dtype=dtype, **attention).to(dtype)
-    if with_head:
+    if has_head:
         head = {name: value for name, value in backbone.state_dict().items() if not name.startswith(encoder)}
         model.masked_lm.load_state_dict(head)
         backbone = backbone.base_model
@@ -110,11 +117,11 @@ def check_config_fields(
     config_class: type[LocalAttentionConfig], config_fields: Iterable[str], others: Iterable[str] = ()
 ) -> None:
     """Raise `ValueError` for a name that is neither a field of the family nor in `others`."""
-    known = family_fields(config_class) | {"num_labels", "id2label", "label2id", "problem_type", *others}
+    names = family_fields(config_class)
+    allowed = names | {"num_labels", "id2label", "label2id", "problem_type", *others}
     for name in config_fields:
-        if name in known:
+        if name in allowed:
             continue
         if isinstance(getattr(config_class, name, None), BackboneField):
             raise ValueError(f"`{name}` belongs to the backbone: choose a backbone that has the value you want.")
-        fields_of_family = ", ".join(sorted(family_fields(config_class)))
-        raise ValueError(f"{config_class.__name__} has no field {name!r}; it has {fields_of_family}.")
+        raise ValueError(f"{config_class.__name__} has no field {name!r}; it has {', '.join(sorted(names))}.")

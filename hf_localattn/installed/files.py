@@ -17,7 +17,7 @@ from huggingface_hub.utils.tqdm import enable_progress_bars
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
-from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.parsing import read_json
 
 ATTENTIONS = ("eager", "sdpa", "flex_attention")
 """Attention implementations of torch and transformers; other names may stand for kernels on the Hub."""
@@ -34,6 +34,11 @@ NOT_DATA = {
 }
 """Entries that are instructions to transformers and not data, each with its remedy."""
 
+LOCATION = ("cache_dir", "revision", "token", "local_files_only", "force_download", "subfolder")
+"""Arguments of `from_pretrained` that say where a checkpoint is."""
+
+SHARD = re.compile(r"[^/\\]*\.safetensors")
+
 INSTRUCTIONS = ("_auto_class", "attribute_map", "per_layer_config", "sub_configs")
 """Attributes of a configuration that change how it is read, built or saved."""
 
@@ -41,7 +46,7 @@ CONVERSION = (
     "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it in its folder: "
     'python -c "import torch; from safetensors.torch import save_file; '
     "weights = torch.load('pytorch_model.bin', weights_only=True); "
-    "save_file({name: one.clone() for name, one in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
+    "save_file({name: value.clone() for name, value in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
 )
 """Remedy for weights that would have to be unpickled."""
 
@@ -67,7 +72,7 @@ def check_content(config_class: Any, content: Any) -> dict[str, Any]:
             "a pretrained encoder, use `from_backbone` of the model class."
         )
     for name in content:
-        if callable(getattr(config_class, name, None)) or name in INSTRUCTIONS:
+        if name in INSTRUCTIONS or callable(getattr(config_class, name, None)):
             raise ValueError(f"`{name}` is not a field of {config_class.__name__}: remove it.")
     for path, value in _entries(content):
         name = path.rpartition(".")[2]
@@ -75,7 +80,7 @@ def check_content(config_class: Any, content: Any) -> dict[str, Any]:
             raise ValueError(f"`{path}` is {value!r}, which a checkpoint must not set: {NOT_DATA[name]}.")
         if name.startswith("__") and name != "__float__":  # transformers writes infinity and NaN as `__float__`
             raise ValueError(f"`{path}` is not a field of a configuration: remove it.")
-        if IMPLEMENTATION.fullmatch(name) and value is not None and value not in ATTENTIONS:
+        if IMPLEMENTATION.fullmatch(name) and value not in (None, *ATTENTIONS):
             raise ValueError(
                 f"`{path}` is {value!r}; a checkpoint can ask for {', '.join(ATTENTIONS)}. Choose others when "
                 "loading, with `attn_implementation=`."
@@ -123,14 +128,17 @@ def loading(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
 
 def lacks_safetensors(error: OSError) -> bool:
     """Return True if an error of transformers says that a checkpoint has no safetensors file."""
-    return "safetensors" in str(error) and ("no file named" in str(error) or "have a file named" in str(error))
+    message = str(error)
+    return "safetensors" in message and ("no file named" in message or "have a file named" in message)
 
 
 def _adapter(source: str, arguments: dict[str, Any]) -> str | None:
     """Return the folder or repository of an adapter that transformers would load, if any."""
-    named = (arguments.get("adapter_kwargs") or {}).get("_adapter_model_path")
-    if named is not None or os.path.isfile(source):
-        return named and os.fspath(named)
+    adapter = (arguments.get("adapter_kwargs") or {}).get("_adapter_model_path")
+    if adapter is not None:
+        return os.fspath(adapter)
+    if os.path.isfile(source):
+        return None
     return source if _find(source, "adapter_config.json", arguments) else None
 
 
@@ -138,10 +146,9 @@ def _check_shards(source: str, arguments: dict[str, Any]) -> None:
     """Raise `ValueError` if weights are read from other files than the safetensors files of a checkpoint."""
     variant = f".{arguments['variant']}" if arguments.get("variant") else ""
     if path := _find(source, f"model.safetensors.index{variant}.json", arguments):
-        index = parse_json(read_utf8(path), path)
-        shards = index.get("weight_map") if isinstance(index, dict) else None
-        for shard in shards.values() if isinstance(shards, dict) else [index]:
-            if not isinstance(shard, str) or "/" in shard or "\\" in shard or not shard.endswith(".safetensors"):
+        shards = read_json(path).get("weight_map")
+        for shard in shards.values() if isinstance(shards, dict) else [shards]:
+            if not isinstance(shard, str) or not SHARD.fullmatch(shard):
                 raise ValueError(f"{path} names the weights {str(shard)[:80]!r}, no safetensors file beside it.")
     if os.path.isfile(os.path.join(source, ".metadata")):
         raise ValueError(f"{source} is a distributed checkpoint, whose index would be unpickled. {CONVERSION}")
@@ -149,10 +156,9 @@ def _check_shards(source: str, arguments: dict[str, Any]) -> None:
 
 def _find(source: str, name: str, arguments: dict[str, Any]) -> str | None:
     """Return the path of a file of a checkpoint, in its folder or in the Hub's cache; None if it has no such file."""
-    known = ("cache_dir", "revision", "token", "local_files_only", "force_download", "subfolder")
-    where = {name: arguments[name] for name in known if arguments.get(name) is not None}
+    options = {option: arguments[option] for option in LOCATION if arguments.get(option) is not None}
     try:
-        return cached_file(source, name, **where)
+        return cached_file(source, name, **options)
     except OSError:  # loading itself says why nothing can be found
         return None
 
@@ -161,12 +167,11 @@ def _find(source: str, name: str, arguments: dict[str, Any]) -> str | None:
 def quiet(*messages: str) -> Iterator[None]:
     """Load weights without a progress bar, except that of a download, and without warnings that contain a message.
 
-    The warning that a checkpoint is corrupted because it lacks both of two tied weights is always dropped: a
-    checkpoint without a head lacks those of the head, and the loading report lists them as missing.
+    Hide transformers' warning about tied weights, too: a headless checkpoint never has them.
     """
 
     def is_other(record: logging.LogRecord) -> bool:
-        return not any(each in record.getMessage() for each in (TIED, *messages))
+        return not any(message in record.getMessage() for message in (TIED, *messages))
 
     logger = logging.getLogger("transformers.modeling_utils")
     logger.addFilter(is_other)

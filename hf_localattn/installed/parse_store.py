@@ -40,8 +40,11 @@ def read_parses(texts: Sequence[Text], words: str, parser: str, pipeline: Any) -
 
     def read(database: sqlite3.Connection) -> dict[Text, Words]:
         query = "SELECT words FROM parses WHERE key = ?"
-        rows = ((text, database.execute(query, [key_of(text, words, digest)]).fetchone()) for text in texts)
-        return {text: decode(row[0]) for text, row in rows if row is not None}
+        parses = {}
+        for text in texts:
+            for (content,) in database.execute(query, [key_of(text, words, digest)]):
+                parses[text] = decode(content)
+        return parses
 
     digest = _digest(parser, pipeline)
     return _use(read) or {}
@@ -67,8 +70,8 @@ def encode(words: Words) -> str:
 
 def decode(content: str) -> Words:
     """Return the parse that `encode` has written."""
-    number, *columns = json.loads(content)
-    return Words(number, *(None if column is None else array("i", column) for column in columns))
+    count, *columns = json.loads(content)
+    return Words(count, *(None if column is None else array("i", column) for column in columns))
 
 
 def _digest(parser: str, pipeline: Any) -> str:

@@ -18,9 +18,22 @@ ENTRY_POINTS = "spacy_models"
 
 # Parsers do not read the annotations of these components by default, but may need any other component.
 NEEDLESS = {
-    *("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "textcat"),
-    *("ner", "beam_ner", "entity_ruler", "entity_linker", "span_ruler", "spancat", "spancat_singlelabel"),
-    *("textcat_multilabel", "span_finder", "span_cleaner"),
+    "attribute_ruler",
+    "beam_ner",
+    "entity_linker",
+    "entity_ruler",
+    "lemmatizer",
+    "morphologizer",
+    "ner",
+    "span_cleaner",
+    "span_finder",
+    "span_ruler",
+    "spancat",
+    "spancat_singlelabel",
+    "tagger",
+    "textcat",
+    "textcat_multilabel",
+    "trainable_lemmatizer",
 }
 WRITTEN_BY_THEM = ("TAG", "POS", "MORPH", "LEMMA", "ENT_TYPE", "ENT_IOB")
 

@@ -24,7 +24,8 @@ def check_structure(word_index: torch.Tensor | None, dep_heads: torch.Tensor) ->
             "(batch, length)."
         )
     word_index, _ = without_open_keys(word_index)
-    is_word, length = word_index >= 0, word_index.shape[-1]
+    is_word = word_index >= 0
+    length = word_index.shape[-1]
     _complain(is_word & ((dep_heads < 0) | (dep_heads >= length)), dep_heads, f"outside the {length} tokens")
     heads = torch.where(is_word, dep_heads, 0)
     first = first_tokens(word_index)

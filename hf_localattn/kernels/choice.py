@@ -36,7 +36,7 @@ CAPABILITY = (8, 0)
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Make a Triton kernel of a function if triton is installed. Annotate its constants with `constexpr`."""
+    """Make a function a Triton kernel if triton is installed. Annotate its constants with `constexpr`."""
     return function if triton is None else triton.jit(function)
 
 
@@ -48,8 +48,13 @@ def inline(function: Callable[..., Any]) -> Any:
 def runs_kernel(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...], unsuitable: str = "") -> bool:
     """Return True if a computation should run its Triton kernel, and log the choice once.
 
-    The first call which finds triton but cannot use it warns. Compiled graphs keep the choice of their first call.
-    `unsuitable` is the reason why the kernel cannot take these shapes or options, if any.
+    If triton is installed but unusable, the first call warns. Compiled graphs keep the choice of their first call.
+
+    Args:
+        name: Name of the computation.
+        device: Device of the tensors.
+        dtypes: Their dtypes.
+        unsuitable (*optional*): Reason why the kernel cannot take these shapes or options.
     """
     # Exports, traces and transforms of `torch.func` know only PyTorch's own operations.
     if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
@@ -79,10 +84,14 @@ def _choose(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...], un
 
 def _fault(device: torch.device, dtypes: tuple[torch.dtype, ...]) -> str:
     """Return the reason why no kernel can run, or ""."""
-    if not INTERPRETED and device.type != "cuda":
-        return "triton is installed, but there is no CUDA device"
-    if not INTERPRETED and (capability := torch.cuda.get_device_capability(device)) < CAPABILITY:
-        need, found = (".".join(map(str, numbers)) for numbers in (CAPABILITY, capability))
-        return f"the compute capability of {device} is {found}, and the kernel needs {need}"
-    refused = [str(dtype) for dtype in dtypes if dtype not in DTYPES]
-    return f"it takes {', '.join(map(str, DTYPES))}, not {refused[0]}" if refused else ""
+    if not INTERPRETED:
+        if device.type != "cuda":
+            return "triton is installed, but there is no CUDA device"
+        major, minor = torch.cuda.get_device_capability(device)
+        if (major, minor) < CAPABILITY:
+            needed = ".".join(map(str, CAPABILITY))
+            return f"the compute capability of {device} is {major}.{minor}, and the kernel needs {needed}"
+    for dtype in dtypes:
+        if dtype not in DTYPES:
+            return f"it takes {', '.join(map(str, DTYPES))}, not {dtype}"
+    return ""

@@ -27,7 +27,8 @@ BLOCK = 8192 if INTERPRETED else 2048
 
 def runs(values: torch.Tensor, scores: torch.Tensor, *, joint_softmax: bool, dropout: float) -> bool:
     """Return True if the kernels should run on values (B, L, F) and scores (B, L, K, K, N) with these options."""
-    (window, heads), features = scores.shape[-2:], values.shape[-1]
+    features = values.shape[-1]
+    window, heads = scores.shape[-2:]
     unsuitable = ""
     if joint_softmax or dropout:
         unsuitable = "the kernel has neither a joint softmax nor dropout"
@@ -46,7 +47,8 @@ def attend(
 
     The result has the dtype of `scores`. Sums are in float32.
     """
-    values, scores = values.contiguous(), scores.contiguous()
+    values = values.contiguous()
+    scores = scores.contiguous()
     mixed = values.new_empty(values.shape, dtype=scores.dtype)
     _launch(_mix, values, scores, mask, mask_outside_window, mixed)
     return mixed
@@ -66,8 +68,11 @@ def attend_backward(
     mask_outside_window: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients of values and scores of `attend`, from that of its result."""
-    values, scores, grad_mixed = values.contiguous(), scores.contiguous(), grad_mixed.contiguous()
-    grad_values, grad_scores = values.new_empty(values.shape), scores.new_empty(scores.shape)
+    values = values.contiguous()
+    scores = scores.contiguous()
+    grad_mixed = grad_mixed.contiguous()
+    grad_values = values.new_empty(values.shape)
+    grad_scores = scores.new_empty(scores.shape)
     _launch(_mix_backward, values, scores, mask, mask_outside_window, grad_mixed, grad_values, grad_scores)
     return grad_values, grad_scores
 
@@ -100,7 +105,8 @@ def _launch(
     mask_outside_window: bool,
     *others: torch.Tensor,
 ) -> None:
-    (batch, length, features), (window, heads) = values.shape, scores.shape[-2:]
+    batch, length, features = values.shape
+    window, heads = scores.shape[-2:]
     if not values.numel():
         return
     size = features // heads
@@ -128,8 +134,9 @@ def _launch(
 
 
 @inline
-def _block(rows, length, heads, SIZE: constexpr, PADDED_SIZE: constexpr, BLOCK_ROWS: constexpr,
-           BLOCK_HEADS: constexpr):  # fmt: skip
+def _block(
+    rows, length, heads, SIZE: constexpr, PADDED_SIZE: constexpr, BLOCK_ROWS: constexpr, BLOCK_HEADS: constexpr
+):
     """Return a program's rows of (B*L) and their positions as columns, and its features and their heads as rows.
 
     The position is far below 0 for rows outside, and the feature -1.
@@ -137,7 +144,8 @@ def _block(rows, length, heads, SIZE: constexpr, PADDED_SIZE: constexpr, BLOCK_R
     row = tl.program_id(0).to(tl.int64) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     position = tl.where(row < rows, row % length, -(1 << 30))
     lanes = tl.arange(0, BLOCK_HEADS * PADDED_SIZE)
-    head, part = tl.program_id(1) * BLOCK_HEADS + lanes // PADDED_SIZE, lanes % PADDED_SIZE
+    head = tl.program_id(1) * BLOCK_HEADS + lanes // PADDED_SIZE
+    part = lanes % PADDED_SIZE
     feature = tl.where((head < heads) & (part < SIZE), head * SIZE + part, -1)
     return row[:, None], position[:, None], feature[None, :], head[None, :]
 
@@ -158,8 +166,24 @@ def _load(states, offsets, real, feature):
 
 
 @inline
-def _source(values, scores, mask, row, position, target, source, real, feature, head, length, heads, SIZE: constexpr,
-            WINDOW: constexpr, HAS_MASK: constexpr, MASK_SOURCES: constexpr):  # fmt: skip
+def _source(
+    values,
+    scores,
+    mask,
+    row,
+    position,
+    target,
+    source,
+    real,
+    feature,
+    head,
+    length,
+    heads,
+    SIZE: constexpr,
+    WINDOW: constexpr,
+    HAS_MASK: constexpr,
+    MASK_SOURCES: constexpr,
+):
     """Return value and score of one source for one target of the windows that are centered at `row`."""
     shift = source - WINDOW // 2
     is_token = _is_token(mask, row + shift, position + shift, length, HAS_MASK)
@@ -171,21 +195,38 @@ def _source(values, scores, mask, row, position, target, source, real, feature, 
 
 
 @inline
-def _written(values, scores, mask, row, position, target, real, feature, head, length, heads, SIZE: constexpr,
-             WINDOW: constexpr, HAS_MASK: constexpr, MASK_SOURCES: constexpr):  # fmt: skip
-    """Return what the windows that are centered at `row` write to one target, with maximum and sum of the softmax.
+def _written(
+    values,
+    scores,
+    mask,
+    row,
+    position,
+    target,
+    real,
+    feature,
+    head,
+    length,
+    heads,
+    SIZE: constexpr,
+    WINDOW: constexpr,
+    HAS_MASK: constexpr,
+    MASK_SOURCES: constexpr,
+):
+    """Return the output of the windows centered at `row` for one target, with maximum and sum of the softmax.
 
     The maximum grows while the sources are read. Each source takes one exponential: either its own is 1, or the
     factor of the sum so far is.
     """
     total = tl.zeros_like(real & (feature >= 0)).to(tl.float32)
-    peak, written = total - 3.0e38, total
+    written = total
+    peak = total - 3.0e38
     for source in tl.static_range(WINDOW):
         value, score = _source(values, scores, mask, row, position, target, source, real, feature, head, length, heads,
                                SIZE, WINDOW, HAS_MASK, MASK_SOURCES)  # fmt: skip
         exponential = tl.exp(-tl.abs(score - peak))
         higher = score > peak
-        scale, weight = tl.where(higher, exponential, 1.0), tl.where(higher, 1.0, exponential)
+        scale = tl.where(higher, exponential, 1.0)
+        weight = tl.where(higher, 1.0, exponential)
         total = total * scale + weight
         written = written * scale + weight * value
         peak = tl.where(higher, score, peak)
@@ -193,8 +234,22 @@ def _written(values, scores, mask, row, position, target, real, feature, head, l
 
 
 @jit
-def _mix(values, scores, mask, mixed, rows, length, heads, WINDOW: constexpr, SIZE: constexpr, PADDED_SIZE: constexpr,
-         BLOCK_ROWS: constexpr, BLOCK_HEADS: constexpr, HAS_MASK: constexpr, MASK_SOURCES: constexpr):  # fmt: skip
+def _mix(
+    values,
+    scores,
+    mask,
+    mixed,
+    rows,
+    length,
+    heads,
+    WINDOW: constexpr,
+    SIZE: constexpr,
+    PADDED_SIZE: constexpr,
+    BLOCK_ROWS: constexpr,
+    BLOCK_HEADS: constexpr,
+    HAS_MASK: constexpr,
+    MASK_SOURCES: constexpr,
+):
     """Write the mixed values of a block of tokens, each a target of the WINDOW windows around it."""
     row, position, feature, head = _block(rows, length, heads, SIZE, PADDED_SIZE, BLOCK_ROWS, BLOCK_HEADS)
     result = tl.zeros([BLOCK_ROWS, BLOCK_HEADS * PADDED_SIZE], tl.float32)
@@ -204,14 +259,32 @@ def _mix(values, scores, mask, mixed, rows, length, heads, WINDOW: constexpr, SI
         written, _, _ = _written(values, scores, mask, row + shift, position + shift, target, real, feature, head,
                                  length, heads, SIZE, WINDOW, HAS_MASK, MASK_SOURCES)  # fmt: skip
         result += tl.where(real, written, 0.0)
-    tl.store(mixed + row * (heads * SIZE) + feature, result.to(mixed.dtype.element_ty),
-             mask=(position >= 0) & (feature >= 0))  # fmt: skip
+    tl.store(
+        mixed + row * (heads * SIZE) + feature,
+        result.to(mixed.dtype.element_ty),
+        mask=(position >= 0) & (feature >= 0),
+    )
 
 
 @jit
-def _mix_backward(values, scores, mask, grad_mixed, grad_values, grad_scores, rows, length, heads, WINDOW: constexpr,
-                  SIZE: constexpr, PADDED_SIZE: constexpr, BLOCK_ROWS: constexpr, BLOCK_HEADS: constexpr,
-                  HAS_MASK: constexpr, MASK_SOURCES: constexpr):  # fmt: skip
+def _mix_backward(
+    values,
+    scores,
+    mask,
+    grad_mixed,
+    grad_values,
+    grad_scores,
+    rows,
+    length,
+    heads,
+    WINDOW: constexpr,
+    SIZE: constexpr,
+    PADDED_SIZE: constexpr,
+    BLOCK_ROWS: constexpr,
+    BLOCK_HEADS: constexpr,
+    HAS_MASK: constexpr,
+    MASK_SOURCES: constexpr,
+):
     """Write the gradients of a block of tokens: of their values as sources, and of their windows' scores.
 
     A token is a source of WINDOW windows, of which one is its own.
@@ -235,15 +308,39 @@ def _mix_backward(values, scores, mask, grad_mixed, grad_values, grad_scores, ro
                                    target, real, feature, head, length, heads, WINDOW, SIZE, PADDED_SIZE,
                                    BLOCK_ROWS, BLOCK_HEADS, HAS_MASK, MASK_SOURCES)  # fmt: skip
     result = tl.where(_is_token(mask, row, position, length, HAS_MASK), result, 0.0)
-    tl.store(grad_values + row * (heads * SIZE) + feature, result.to(grad_values.dtype.element_ty),
-             mask=(position >= 0) & (feature >= 0))  # fmt: skip
+    tl.store(
+        grad_values + row * (heads * SIZE) + feature,
+        result.to(grad_values.dtype.element_ty),
+        mask=(position >= 0) & (feature >= 0),
+    )
 
 
 @inline
-def _store_grad_scores(grad, written, peak, total, values, scores, mask, grad_scores, row, position, target, real,
-                       feature, head, length, heads, WINDOW: constexpr, SIZE: constexpr, PADDED_SIZE: constexpr,
-                       BLOCK_ROWS: constexpr, BLOCK_HEADS: constexpr, HAS_MASK: constexpr,
-                       MASK_SOURCES: constexpr):  # fmt: skip
+def _store_grad_scores(
+    grad,
+    written,
+    peak,
+    total,
+    values,
+    scores,
+    mask,
+    grad_scores,
+    row,
+    position,
+    target,
+    real,
+    feature,
+    head,
+    length,
+    heads,
+    WINDOW: constexpr,
+    SIZE: constexpr,
+    PADDED_SIZE: constexpr,
+    BLOCK_ROWS: constexpr,
+    BLOCK_HEADS: constexpr,
+    HAS_MASK: constexpr,
+    MASK_SOURCES: constexpr,
+):
     """Write the gradients of the scores of all sources for one target, summed over the features of each head."""
     first = tl.program_id(1) * BLOCK_HEADS + tl.arange(0, BLOCK_HEADS)[None, :]
     for source in tl.static_range(WINDOW):
@@ -253,5 +350,6 @@ def _store_grad_scores(grad, written, peak, total, values, scores, mask, grad_sc
         if PADDED_SIZE > 1:
             change = tl.sum(tl.reshape(change, (BLOCK_ROWS, BLOCK_HEADS, PADDED_SIZE)), axis=2)
         offsets = ((row * WINDOW + target) * WINDOW + source) * heads + first
-        tl.store(grad_scores + offsets, change.to(grad_scores.dtype.element_ty),
-                 mask=(position >= 0) & (first < heads))  # fmt: skip
+        tl.store(
+            grad_scores + offsets, change.to(grad_scores.dtype.element_ty), mask=(position >= 0) & (first < heads)
+        )

@@ -54,10 +54,12 @@ def attend(
     The global mask excludes the padding of the tables. Dropout draws other numbers than PyTorch. They depend only on a
     seed, which is drawn from the generator of the device, and on the position of the weight.
     """
-    states = [one.transpose(1, 2).contiguous() for one in (query, key, value)]
+    states = [tensor.transpose(1, 2).contiguous() for tensor in (query, key, value)]
+    gate = gate.squeeze(-1).contiguous()
+    of_tokens = [table.contiguous() for table in tables[:3]]
     seed = torch.randint(2**62, (1,), device=query.device) if dropout else None
-    places = [one.contiguous() for one in tables[:3]]
-    return gated(*states, gate.squeeze(-1).contiguous(), *places, tables.near, seed, scaling, dropout)[0]
+    output, _ = gated(*states, gate, *of_tokens, tables.near, seed, scaling, dropout)
+    return output
 
 
 @library.custom_op("hf_localattn::gated", mutates_args=())
@@ -131,15 +133,15 @@ def _(
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
     *tensors, near, seed, scaling, dropout = inputs
-    ctx.settings = near, scaling, dropout
+    ctx.settings = (near, scaling, dropout)
     ctx.save_for_backward(*tensors, seed, output[1])
 
 
 def _differentiate(ctx: Any, gradient: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     *tensors, seed, sums = ctx.saved_tensors
     near, scaling, dropout = ctx.settings
-    found = gated_backward(gradient.contiguous(), *tensors, near, seed, scaling, dropout, sums)
-    return (*found, *[None] * 7)
+    gradients = gated_backward(gradient.contiguous(), *tensors, near, seed, scaling, dropout, sums)
+    return (*gradients, *[None] * 7)
 
 
 gated.register_autograd(_differentiate, setup_context=_keep)

@@ -26,10 +26,31 @@ LN_2 = constexpr(0.6931471805599453)
 
 
 @jit
-def forward_kernel(query_states, key_states, value_states, gates, segments, generations, reach, seed, output, sums,
-                   scaling, dropout, kept_value, length, heads, width, NEAR: constexpr, REACH: constexpr,
-                   GENERATIONS: constexpr, DROPS: constexpr, BLOCK: constexpr, WIDTH: constexpr,
-                   PRECISION: constexpr):  # fmt: skip
+def forward_kernel(
+    query_states,
+    key_states,
+    value_states,
+    gates,
+    segments,
+    generations,
+    reach,
+    seed,
+    output,
+    sums,
+    scaling,
+    dropout,
+    kept_value,
+    length,
+    heads,
+    width,
+    NEAR: constexpr,
+    REACH: constexpr,
+    GENERATIONS: constexpr,
+    DROPS: constexpr,
+    BLOCK: constexpr,
+    WIDTH: constexpr,
+    PRECISION: constexpr,
+):
     """Compute the output of a block of queries."""
     head, query = _place(length, BLOCK)
     example, states = _offsets(head, length, heads, width)
@@ -62,10 +83,33 @@ def forward_kernel(query_states, key_states, value_states, gates, segments, gene
 
 
 @jit
-def query_kernel(query_states, key_states, value_states, gates, segments, generations, reach, seed, gradients, sums,
-                 products, of_query, scaling, dropout, kept_value, length, heads, width, NEAR: constexpr,
-                 REACH: constexpr, GENERATIONS: constexpr, DROPS: constexpr, BLOCK: constexpr, WIDTH: constexpr,
-                 PRECISION: constexpr):  # fmt: skip
+def query_kernel(
+    query_states,
+    key_states,
+    value_states,
+    gates,
+    segments,
+    generations,
+    reach,
+    seed,
+    gradients,
+    sums,
+    products,
+    of_query,
+    scaling,
+    dropout,
+    kept_value,
+    length,
+    heads,
+    width,
+    NEAR: constexpr,
+    REACH: constexpr,
+    GENERATIONS: constexpr,
+    DROPS: constexpr,
+    BLOCK: constexpr,
+    WIDTH: constexpr,
+    PRECISION: constexpr,
+):
     """Compute the gradient of a block of queries, and its gradients times the outputs of both attentions."""
     head, query = _place(length, BLOCK)
     example, states = _offsets(head, length, heads, width)
@@ -94,7 +138,7 @@ def query_kernel(query_states, key_states, value_states, gates, segments, genera
         local_product += tl.sum(_weights(local, local_total, length) * local_kept * of_weights, 1)
     tl.store(products + head * length + query, product, mask=there)
     tl.store(products + second + head * length + query, local_product, mask=there)
-    found = tl.zeros([BLOCK, WIDTH], tl.float32)
+    of_queries = tl.zeros([BLOCK, WIDTH], tl.float32)
     for start in range(0, length, BLOCK):
         key = start + tl.arange(0, BLOCK)
         keys = _read(key_states + states, key, stride, length, width, WIDTH)
@@ -107,15 +151,39 @@ def query_kernel(query_states, key_states, value_states, gates, segments, genera
         of_scores += (
             _weights(local, local_total, length) * gate[:, None] * (local_kept * of_weights - local_product[:, None])
         )
-        found += tl.dot(of_scores.to(keys.dtype), keys, input_precision=PRECISION)
-    _write(of_query + states, found * (scaling * LN_2), query, stride, length, width, WIDTH)
+        of_queries += tl.dot(of_scores.to(keys.dtype), keys, input_precision=PRECISION)
+    _write(of_query + states, of_queries * (scaling * LN_2), query, stride, length, width, WIDTH)
 
 
 @jit
-def key_kernel(query_states, key_states, value_states, gates, segments, generations, reach, seed, gradients, sums,
-               products, of_key, of_value, scaling, dropout, kept_value, length, heads, width, NEAR: constexpr,
-               REACH: constexpr, GENERATIONS: constexpr, DROPS: constexpr, BLOCK: constexpr, WIDTH: constexpr,
-               PRECISION: constexpr):  # fmt: skip
+def key_kernel(
+    query_states,
+    key_states,
+    value_states,
+    gates,
+    segments,
+    generations,
+    reach,
+    seed,
+    gradients,
+    sums,
+    products,
+    of_key,
+    of_value,
+    scaling,
+    dropout,
+    kept_value,
+    length,
+    heads,
+    width,
+    NEAR: constexpr,
+    REACH: constexpr,
+    GENERATIONS: constexpr,
+    DROPS: constexpr,
+    BLOCK: constexpr,
+    WIDTH: constexpr,
+    PRECISION: constexpr,
+):
     """Compute the gradients of a block of keys and of their values."""
     head, key = _place(length, BLOCK)
     example, states = _offsets(head, length, heads, width)
@@ -126,8 +194,8 @@ def key_kernel(query_states, key_states, value_states, gates, segments, generati
     second = _local_half(length, BLOCK)
     keys = _read(key_states + states, key, stride, length, width, WIDTH)
     values = _read(value_states + states, key, stride, length, width, WIDTH)
-    found = tl.zeros([BLOCK, WIDTH], tl.float32)
-    found_value = tl.zeros([BLOCK, WIDTH], tl.float32)
+    of_keys = tl.zeros([BLOCK, WIDTH], tl.float32)
+    of_values = tl.zeros([BLOCK, WIDTH], tl.float32)
     for start in range(0, length, BLOCK):
         query = start + tl.arange(0, BLOCK)
         there = query < length
@@ -146,12 +214,12 @@ def key_kernel(query_states, key_states, value_states, gates, segments, generati
         local_weights = _weights(local, local_total, length) * gate
         of_weights = tl.dot(gradient, tl.trans(values), input_precision=PRECISION)
         mixed = weights * kept + local_weights * local_kept
-        found_value += tl.dot(tl.trans(mixed.to(values.dtype)), gradient, input_precision=PRECISION)
+        of_values += tl.dot(tl.trans(mixed.to(values.dtype)), gradient, input_precision=PRECISION)
         of_scores = weights * (kept * of_weights - product)
         of_scores += local_weights * (local_kept * of_weights - local_product)
-        found += tl.dot(tl.trans(of_scores.to(keys.dtype)), queries, input_precision=PRECISION)
-    _write(of_key + states, found * (scaling * LN_2), key, stride, length, width, WIDTH)
-    _write(of_value + states, found_value, key, stride, length, width, WIDTH)
+        of_keys += tl.dot(tl.trans(of_scores.to(keys.dtype)), queries, input_precision=PRECISION)
+    _write(of_key + states, of_keys * (scaling * LN_2), key, stride, length, width, WIDTH)
+    _write(of_value + states, of_values, key, stride, length, width, WIDTH)
 
 
 @jit
@@ -193,35 +261,37 @@ def _write(states, values, tokens, stride, length, width, WIDTH: constexpr):
 
 
 @jit
-def _masked(scores, segments, generations, reach, query, key, length, NEAR: constexpr, REACH: constexpr,
-            GENERATIONS: constexpr):  # fmt: skip
+def _masked(
+    scores, segments, generations, reach, query, key, length, NEAR: constexpr, REACH: constexpr, GENERATIONS: constexpr
+):
     """Return global and local scores (queries, keys), -1e30 at masked keys; compare `MaskTables.rows`."""
-    known, there = query < length, key < length
-    of_query = tl.load(segments + query, mask=known, other=-1)[:, None]
-    of_key = tl.load(segments + key, mask=there, other=-2)[None, :]
+    is_query = query < length
+    is_key = key < length
+    of_query = tl.load(segments + query, mask=is_query, other=-1)[:, None]
+    of_key = tl.load(segments + key, mask=is_key, other=-2)[None, :]
     near = (of_query < 0) | (of_key < 0) | (of_key & 1 == 1) | (of_query >> 1 != of_key >> 1)
     if REACH == 0:
-        word = tl.load(generations + query, mask=known, other=0)[:, None]
-        other_word = tl.load(generations + key, mask=there, other=0)[None, :]
+        word = tl.load(generations + query, mask=is_query, other=0)[:, None]
+        other_word = tl.load(generations + key, mask=is_key, other=0)[None, :]
         near = near | (tl.abs(word - other_word) <= NEAR)
     for neighbor in tl.static_range(REACH):
-        place = tl.load(reach + neighbor * length + query, mask=known, other=0)
+        place = tl.load(reach + neighbor * length + query, mask=is_query, other=0)
         for up in tl.static_range(NEAR + 1):
             ancestor = tl.load(generations + up * length + place)[:, None]
             for less in tl.static_range(2):
                 if up + less <= NEAR:
                     down = generations + (NEAR - up - less) * length
-                    near = near | (ancestor == tl.load(down + key, mask=there, other=-1)[None, :])
+                    near = near | (ancestor == tl.load(down + key, mask=is_key, other=-1)[None, :])
         if GENERATIONS > NEAR + 1:
             depth = generations + (NEAR + 1) * length
-            other_depth = tl.load(depth + key, mask=there, other=0)[None, :]
+            other_depth = tl.load(depth + key, mask=is_key, other=0)[None, :]
             near = near | (tl.load(depth + place)[:, None] + 1 + other_depth <= NEAR)
     is_real = of_key > -2
     near = (near & is_real) | (query[:, None] == key[None, :])
     local = tl.where(near, scores, -1e30)
     scores = tl.where(is_real, scores, -1e30)
     nothing = -float("inf")
-    return tl.where(there[None, :], scores, nothing), tl.where(there[None, :], local, nothing)
+    return tl.where(is_key[None, :], scores, nothing), tl.where(is_key[None, :], local, nothing)
 
 
 @jit
@@ -232,11 +302,11 @@ def draw(seed, dropout, kept_value, head, query, key, DROPS: constexpr):
     if DROPS:
         zeros = tl.zeros([query.shape[0], key.shape[0]], tl.int32)
         # The counter is the position of the weight. The first two of its four numbers are used.
-        number, local_number, _, _ = tl.philox(
+        drawn, local_drawn, _, _ = tl.philox(
             tl.load(seed), zeros + key[None, :], zeros + query[:, None], zeros + head.to(tl.int32), zeros
         )
-        kept = tl.where(tl.uint_to_uniform_float(number) >= dropout, kept_value, 0.0)
-        local_kept = tl.where(tl.uint_to_uniform_float(local_number) >= dropout, kept_value, 0.0)
+        kept = tl.where(tl.uint_to_uniform_float(drawn) >= dropout, kept_value, 0.0)
+        local_kept = tl.where(tl.uint_to_uniform_float(local_drawn) >= dropout, kept_value, 0.0)
     return kept, local_kept
 
 

@@ -20,7 +20,9 @@ from hf_localattn.metrics.squad_scores import squad, squad_v2
 from hf_localattn.metrics.starsem_scores import starsem
 from hf_localattn.metrics.word_scores import entities, error_detection, error_diagnosis, negation_scope
 
-_CLASS, _TEXT, _TEXTS = Value("int64"), Value("string"), List(Value("string"))
+_CLASS = Value("int64")
+_TEXT = Value("string")
+_TEXTS = List(_TEXT)
 _ANSWERS = {"id": _TEXT, "answers": {"text": _TEXTS, "answer_start": List(Value("int32"))}}
 _PREDICTION = {"predictions": {"id": _TEXT, "prediction_text": _TEXT}}
 _UNSURE = {"predictions": {**_PREDICTION["predictions"], "no_answer_probability": Value("float64")}}
@@ -46,15 +48,17 @@ class FunctionMetric(evaluate.Metric):
     """`evaluate` module of a function of the columns of `features` and of options, which its docstring describes."""
 
     def __init__(self, name: str, function: Metric, features: Features, citation: str, config_name: str | None = None):
-        self.function, self._described = function, (features, citation)
+        self.function = function
+        documented = getattr(function, "func", function)
+        description, _, inputs = (documented.__doc__ or "").partition("\n\n")
+        self._described = evaluate.MetricInfo(
+            description=description, citation=citation, features=features, inputs_description=inputs
+        )
         super().__init__(config_name, keep_in_memory=True)  # no files to lock or to clean up
         self.info.module_name = name  # `evaluate.combine` tells scores apart by it
 
     def _info(self) -> evaluate.MetricInfo:
-        features, citation = self._described
-        description, _, inputs = (getattr(self.function, "func", self.function).__doc__ or "").partition("\n\n")
-        options = {"description": description, "inputs_description": inputs}
-        return evaluate.MetricInfo(citation=citation, features=features, **options)
+        return self._described
 
     def _compute(self, **inputs: Any) -> dict[str, Any]:
         return self.function(**inputs)
@@ -64,17 +68,17 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
     """Load a metric of this package without network access, or any other module of the `evaluate` library.
 
     Args:
-        name: one of "entities", "error_detection", "error_diagnosis", "generation", "glue", "negation_scope", "squad",
+        name: One of "entities", "error_detection", "error_diagnosis", "generation", "glue", "negation_scope", "squad",
             "squad_v2" and "starsem". Other names are those of modules on the Hub, or paths of local modules, whose
             code is executed.
-        config_name: a task of "glue", or a configuration of a module elsewhere, *optional*.
+        config_name (*optional*): Task of "glue", or configuration of a module elsewhere.
 
     Returns:
         A module whose `inputs_description` describes its inputs and scores.
 
     Raises:
-        ValueError: there is no configuration with this name.
-        OSError: there is no metric with this name.
+        ValueError: There is no configuration with this name.
+        OSError: There is no metric with this name.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
@@ -84,11 +88,12 @@ def load_metric(name: str, config_name: str | None = None) -> evaluate.Evaluatio
     if name not in METRICS:
         with loading(f"metric (none of {', '.join(METRICS)})", name):
             return evaluate.load(name, config_name)
-    function, kind, others, citation = METRICS[name]
+    function, value_type, other_inputs, citation = METRICS[name]
     if name == "glue":
         if config_name not in GLUE_METRICS:
             raise ValueError(f"glue has no configuration {config_name!r}; choose one of {', '.join(GLUE_METRICS)}.")
         function = functools.partial(glue, task=config_name)
-        kind = Value("float64") if config_name == "stsb" else kind
-    features = Features({"predictions": kind, "references": kind, **others})
+        if config_name == "stsb":
+            value_type = Value("float64")
+    features = Features({"predictions": value_type, "references": value_type, **other_inputs})
     return FunctionMetric(name, function, features, citation, config_name)

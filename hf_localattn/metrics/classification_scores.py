@@ -77,9 +77,9 @@ def glue(predictions: Any, references: Any, task: str) -> dict[str, float]:
     """Return the metrics of a GLUE task: accuracy, F1, or Matthews, Pearson and Spearman correlation.
 
     Args:
-        predictions: list of class indices; for "stsb", of scores.
-        references: true values, in the same form.
-        task: key of `GLUE_METRICS`; the configuration of the `evaluate` module.
+        predictions: List of class indices; for "stsb", of scores.
+        references: True values, in the same form.
+        task: Key of `GLUE_METRICS`; the configuration of the `evaluate` module.
 
     Returns:
         accuracy: for all tasks except "cola" and "stsb", between 0 and 1.
@@ -93,5 +93,6 @@ def glue(predictions: Any, references: Any, task: str) -> dict[str, float]:
         >>> metric.compute(predictions=[1, 1, 0, 0], references=[1, 0, 0, 0])
         {'accuracy': 0.75, 'f1': 0.6666666666666666}
     """
-    pair = np.asarray(predictions), np.asarray(references)
-    return {name: SCORES[name](*pair) for name in GLUE_METRICS[task]}
+    predicted = np.asarray(predictions)
+    true = np.asarray(references)
+    return {name: SCORES[name](predicted, true) for name in GLUE_METRICS[task]}

@@ -6,11 +6,12 @@ from typing import Any
 
 from hf_localattn.extras import LazyExtra
 
-PURPOSE = "train", "A score of generated texts"
-bleu, rouge = (LazyExtra(name, *PURPOSE) for name in ("sacrebleu.metrics", "torchmetrics.functional.text.rouge"))
-corpora, meteor, tokenize = (
-    LazyExtra(f"nltk.{name}", *PURPOSE) for name in ("corpus", "translate.meteor_score", "tokenize")
-)
+PURPOSE = ("train", "A score of generated texts")
+bleu = LazyExtra("sacrebleu.metrics", *PURPOSE)
+rouge = LazyExtra("torchmetrics.functional.text.rouge", *PURPOSE)
+corpora = LazyExtra("nltk.corpus", *PURPOSE)
+meteor = LazyExtra("nltk.translate.meteor_score", *PURPOSE)
+tokenize = LazyExtra("nltk.tokenize", *PURPOSE)
 
 
 def meteor_name() -> str:
@@ -26,8 +27,8 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
     """Return BLEU-4 of the corpus and mean ROUGE-L and METEOR of generated texts, in percent, case ignored.
 
     Args:
-        predictions: list of generated texts, not tokenized.
-        references: list of reference texts, one per prediction, not tokenized.
+        predictions: List of generated texts, not tokenized.
+        references: List of reference texts, one per prediction, not tokenized.
 
     Returns:
         bleu: corpus BLEU-4 of sacrebleu.
@@ -49,9 +50,9 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
     score = of_corpus.corpus_score(predictions, [references]).score
     rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL")["rougeL_fmeasure"]
     name = meteor_name()
-    known = corpora.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
+    wordnet = corpora.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
     pairs = zip(references, predictions, strict=True)
-    by_text = [meteor.single_meteor_score(_words(gold), _words(text), wordnet=known) for gold, text in pairs]
+    by_text = [meteor.single_meteor_score(_words(gold), _words(text), wordnet=wordnet) for gold, text in pairs]
     return {
         "bleu": score,
         "bleu_signature": str(of_corpus.get_signature()),

@@ -1,6 +1,7 @@
 """Exact match and F1 of SQuAD 1.1 and 2.0; torchmetrics compares the answers."""
 
 import logging
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -28,7 +29,7 @@ def is_blank(answer: str) -> bool:
 
 def _best_scores(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
     """Return exact match and F1 for the best gold answer."""
-    exact, f1 = zip(*(answer_scores(prediction, gold) for gold in golds), strict=True)
+    exact, f1 = zip(*[answer_scores(prediction, gold) for gold in golds], strict=True)
     return max(exact), max(f1)
 
 
@@ -36,8 +37,8 @@ def squad(predictions: Sequence[dict[str, Any]], references: Sequence[dict[str, 
     """Return exact match and F1 of SQuAD 1.1, in percent.
 
     Args:
-        predictions: list of {"id", "prediction_text"}.
-        references: list of {"id", "answers": {"text": [...], "answer_start": [...]}}; `answer_start` is ignored.
+        predictions: List of {"id", "prediction_text"}.
+        references: List of {"id", "answers": {"text": [...], "answer_start": [...]}}; `answer_start` is ignored.
 
     Returns:
         exact_match, f1: mean over all questions of the best score against any of their answers, in percent. A question
@@ -53,15 +54,18 @@ def squad(predictions: Sequence[dict[str, Any]], references: Sequence[dict[str, 
     texts = {prediction["id"]: prediction["prediction_text"] for prediction in predictions}
     scores = []
     for reference in references:
-        identifier, golds = reference["id"], reference["answers"]["text"]
+        identifier = reference["id"]
+        golds = reference["answers"]["text"]
         if not golds:
             raise ValueError(f"question {identifier!r} has no answer: use squad_v2.")
         if identifier not in texts:
             logger.warning("Question %s has no prediction and scores 0.", identifier)
-        exact, f1 = _best_scores(texts[identifier], golds) if identifier in texts else (0.0, 0.0)
+            scores.append((0.0, 0.0))
+            continue
+        exact, f1 = _best_scores(texts[identifier], golds)
         # In the official script of 1.1 a blank prediction has F1 0 even if the gold answer is blank, such as
         # "the"; torchmetrics follows 2.0, where the two agree.
-        scores.append((exact, 0.0 if is_blank(texts.get(identifier, "")) else f1))
+        scores.append((exact, 0.0 if is_blank(texts[identifier]) else f1))
     means = _means(scores)
     return {"exact_match": means["exact"], "f1": means["f1"]}
 
@@ -72,9 +76,9 @@ def squad_v2(
     """Return exact match and F1 of SQuAD 2.0, where a question may have no answer, in percent.
 
     Args:
-        predictions: list of {"id", "prediction_text", "no_answer_probability"}; the text "" means "no answer".
-        references: list of {"id", "answers": {"text": [...], "answer_start": [...]}}; unanswerable: no texts.
-        no_answer_threshold: a greater no_answer_probability makes the prediction "", *optional*, defaults to 1.0. Any
+        predictions: List of {"id", "prediction_text", "no_answer_probability"}; the text "" means "no answer".
+        references: List of {"id", "answers": {"text": [...], "answer_start": [...]}}; unanswerable: no texts.
+        no_answer_threshold (*optional*, defaults to 1.0): A greater no_answer_probability makes the prediction "". Any
             score can serve as probability, such as the logit of "no answer" minus the logit of the best answer.
 
     Returns:
@@ -91,38 +95,47 @@ def squad_v2(
         >>> load_metric("squad_v2").compute(predictions=predictions, references=references)["exact"]
         100.0
     """
-    given = {prediction["id"]: prediction for prediction in predictions}
-    missing = {"prediction_text": " ", "no_answer_probability": float("-inf")}  # not "", which means "no answer"
-    found, raw, thresholded = {}, {}, {}
+    texts = {prediction["id"]: prediction["prediction_text"] for prediction in predictions}
+    no_answer = {prediction["id"]: prediction["no_answer_probability"] for prediction in predictions}
     golds = {reference["id"]: reference["answers"]["text"] for reference in references}
+    scores = {}  # of the predicted texts
+    thresholded = {}
     for identifier, gold in golds.items():
-        found[identifier] = given.get(identifier, missing)
-        answers = [text for text in gold if not is_blank(text)] or [""]  # without answers, a blank prediction is right
-        raw[identifier] = _best_scores(found[identifier]["prediction_text"], answers)
-        if identifier not in given:
-            raw[identifier] = (0.0, 0.0)
+        if identifier not in texts:
+            scores[identifier] = (0.0, 0.0)
             logger.warning("Question %s has no prediction and scores 0.", identifier)
-        abstains = found[identifier]["no_answer_probability"] > no_answer_threshold
-        thresholded[identifier] = (float(not gold),) * 2 if abstains else raw[identifier]
+        else:
+            answers = [text for text in gold if not is_blank(text)] or [""]  # unanswerable: a blank text is right
+            scores[identifier] = _best_scores(texts[identifier], answers)
+        thresholded[identifier] = scores[identifier]
+        if no_answer.get(identifier, -math.inf) > no_answer_threshold:
+            thresholded[identifier] = (float(not gold), float(not gold))
 
     result = _means(list(thresholded.values()))
-    for prefix, kind in (("HasAns", True), ("NoAns", False)):
-        if own := [scores for identifier, scores in thresholded.items() if bool(golds[identifier]) is kind]:
-            result |= {f"{prefix}_{name}": value for name, value in _means(own).items()}
-    if len({prediction["no_answer_probability"] for prediction in predictions}) < 2:
+    with_answer = [thresholded[identifier] for identifier, gold in golds.items() if gold]
+    without_answer = [thresholded[identifier] for identifier, gold in golds.items() if not gold]
+    for prefix, part in (("HasAns", with_answer), ("NoAns", without_answer)):
+        if part:
+            result |= {f"{prefix}_{name}": value for name, value in _means(part).items()}
+    if len(set(no_answer.values())) < 2:
         return result
     # Begin with "no answer" for all questions, and add one answer at a time, by increasing no-answer score.
-    answered_first = [identifier for identifier in {**given, **golds} if identifier in golds]
-    order = sorted(answered_first, key=lambda identifier: found[identifier]["no_answer_probability"])
+    # A question without a prediction counts as a wrong answer.
+    predicted_first = [identifier for identifier in {**texts, **golds} if identifier in golds]
+    order = sorted(predicted_first, key=lambda identifier: no_answer.get(identifier, -math.inf))
     for column, name in enumerate(("exact", "f1")):
-        current = best = float(sum(not gold for gold in golds.values()))
+        current = best = float(len(without_answer))
         threshold = 0.0
         for identifier in order:
-            answered = bool(found[identifier]["prediction_text"])
-            current += raw[identifier][column] if golds[identifier] else -float(answered)
+            if golds[identifier]:
+                current += scores[identifier][column]
+            elif texts.get(identifier, "wrong"):
+                current -= 1
             if current > best:
-                best, threshold = current, found[identifier]["no_answer_probability"]
-        result |= {f"best_{name}": 100 * best / len(golds), f"best_{name}_thresh": threshold}
+                best = current
+                threshold = no_answer[identifier]
+        result[f"best_{name}"] = 100 * best / len(golds)
+        result[f"best_{name}_thresh"] = threshold
     return result
 
 

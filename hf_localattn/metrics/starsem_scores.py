@@ -46,10 +46,10 @@ def starsem(
     its measures of negated events.
 
     Args:
-        predictions: predicted negations, a list per sentence. A negation has two lists with a text per word, "" for
+        predictions: Predicted negations, a list per sentence. A negation has two lists with a text per word, "" for
             words outside: `cue_text` and `scope_text`, the characters of the word in the cue and in the scope.
-        references: true negations, in the same form.
-        pos: part-of-speech tags, a list per sentence. Tags without a letter mark punctuation.
+        references: True negations, in the same form.
+        pos: Part-of-speech tags, a list per sentence. Tags without a letter mark punctuation.
 
     Returns:
         starsem_cues_f1: cues whose words and characters are right, also with precision and recall, from 0 to 1.
@@ -72,29 +72,42 @@ def starsem(
         >>> scores["starsem_cues_f1"], scores["starsem_scope_tokens_f1"]
         (1.0, 0.6667)
     """
-    for side, listed in (("predictions", predictions), ("references", references)):
-        for number, (negations, tags) in enumerate(zip(listed, pos, strict=True), start=1):
-            for one in negations:
-                if {len(one["cue_text"]), len(one["scope_text"])} != {len(tags)} or not any(one["cue_text"]):
-                    problem = f"a negation needs a cue, and {len(tags)} texts in 'cue_text' and 'scope_text'"
-                    raise ValueError(f"{side}, sentence {number}: {problem}.")
+    _check_negations("predictions", predictions, pos)
+    _check_negations("references", references, pos)
     counts, right = _count_negations(predictions, references, pos)
-    negated = [own for own, true in zip(right, references, strict=True) if true]
+    right_negated = [is_right for is_right, true in zip(right, references, strict=True) if true]
     scores: dict[str, float] = {}
-    for measure, own in counts.items():
-        name, hits = f"starsem_{measure}", own["tp"]
-        scores[f"{name}_recall"] = recall = round(hits / max(hits + own["fn"], 1) * 100, 2)
+    for measure, count in counts.items():
+        name = f"starsem_{measure}"
+        hits = count["tp"]
+        recall = round(hits / max(hits + count["fn"], 1) * 100, 2)
+        scores[f"{name}_recall"] = recall
         # the precision of B variants counts all predicted elements
-        for variant, found in ((name, hits + own["fp"]), (f"{name}_b", own["system"])):
-            scores[f"{variant}_precision"] = precision = round(hits / max(found, 1) * 100, 2)
+        for variant, predicted in ((name, hits + count["fp"]), (f"{name}_b", count["system"])):
+            precision = round(hits / max(predicted, 1) * 100, 2)
+            scores[f"{variant}_precision"] = precision
             # as in the program, of precision and recall in rounded hundredths of a percent
-            f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-            scores[f"{variant}_f1"] = round(f1, 2)
-    for name, sentences in zip(SENTENCES, (right, negated), strict=True):
+            scores[f"{variant}_f1"] = round(_harmonic_mean(precision, recall), 2)
+    for name, sentences in zip(SENTENCES, (right, right_negated), strict=True):
         wrong = sentences.count(False) * 100 / len(sentences) if sentences else 100.0
         scores[name] = round(100 - round(wrong, 2), 2)
     official = {name: round(scores[name] / 100, 4) for name in STARSEM_SCORES}
     return {**official, **_instance_scores(predictions, references)}
+
+
+def _check_negations(side: str, negations_of: Sequence[Negations], pos: Sequence[Sequence[str]]) -> None:
+    for count, (negations, tags) in enumerate(zip(negations_of, pos, strict=True), start=1):
+        for negation in negations:
+            lengths = {len(negation["cue_text"]), len(negation["scope_text"])}
+            if lengths != {len(tags)} or not any(negation["cue_text"]):
+                raise ValueError(
+                    f"{side}, sentence {count}: a negation needs a cue, and {len(tags)} texts in 'cue_text' and"
+                    " 'scope_text'."
+                )
+
+
+def _harmonic_mean(precision: float, recall: float) -> float:
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
 def _count_negations(
@@ -108,58 +121,69 @@ def _count_negations(
 
     def count(measure: str, gold: dict[int, str], system: dict[int, str], may_hit: bool = True) -> None:
         hit = bool(gold) and gold == system and may_hit
-        missed, alarm = bool(gold) and not hit, bool(system) and not gold and may_hit
-        counts[measure].update(system=bool(system), tp=hit, fn=missed, fp=alarm)
+        miss = bool(gold) and not hit
+        false_alarm = bool(system) and not gold and may_hit
+        counts[measure].update(system=bool(system), tp=hit, fn=miss, fp=false_alarm)
 
     right = []
     for predicted, true, tags in zip(predictions, references, pos, strict=True):
-        pairs = list(_align(*([_read(own, tags) for own in listed] for listed in (true, predicted))))
+        golds = [_read(negation, tags) for negation in true]
+        systems = [_read(negation, tags) for negation in predicted]
+        pairs = list(_align(golds, systems))
         for gold, system in pairs:
             count("cues", gold.cue, system.cue)
             # the scope of a cue that is partly right can be no hit, and is no false alarm
             may_hit = gold.cue == system.cue or not gold.cue or not system.cue
             count("scopes_cue_match", gold.scope, system.scope, may_hit)
             count("scopes_no_cue_match", gold.scope, system.scope)
-            hits, found, there = len(gold.scope.items() & system.scope.items()), len(system.scope), len(gold.scope)
-            counts["scope_tokens"].update(system=found, tp=hits, fn=there - hits, fp=found - hits)
+            hits = len(gold.scope.items() & system.scope.items())
+            misses = len(gold.scope) - hits
+            false_alarms = len(system.scope) - hits
+            counts["scope_tokens"].update(system=len(system.scope), tp=hits, fn=misses, fp=false_alarms)
         right.append(all(gold == system for gold, system in pairs))
     return counts, right
 
 
-def _align(gold: list[_Negation], system: list[_Negation]) -> Iterator[tuple[_Negation, _Negation]]:
+def _align(golds: list[_Negation], systems: list[_Negation]) -> Iterator[tuple[_Negation, _Negation]]:
     """Yield pairs of annotated and predicted negations that share a word of their cues, then those left over."""
-    free = list(system)
-    for true in gold:
-        found = next((own for own in free if own.cue.keys() & true.cue.keys()), _NOTHING)
-        if found is not _NOTHING:
-            free.remove(found)
-        yield true, found
-    yield from ((_NOTHING, own) for own in free)
+    free = list(systems)
+    for gold in golds:
+        system = next((system for system in free if system.cue.keys() & gold.cue.keys()), _NOTHING)
+        if system is not _NOTHING:
+            free.remove(system)
+        yield gold, system
+    for system in free:
+        yield _NOTHING, system
 
 
 def _read(negation: Mapping[str, Sequence[str]], tags: Sequence[str] | None) -> _Negation:
     """Return the characters of a negation, without punctuation in its scope: by tags as the program, or by letters."""
-    cue, scope = (
-        {place: text for place, text in enumerate(negation[name]) if text} for name in ("cue_text", "scope_text")
-    )
-    if tags is None:
-        return _Negation(cue, {place: text for place, text in scope.items() if re.search(r"\w", text)})
-    words = (place for place in scope if _LETTER.search(tags[place]) and tags[place] not in BRACKETS)
-    matches = {place: _ABBREVIATION.match(scope[place]) for place in words}
-    return _Negation(cue, {place: match[1] if match else scope[place] for place, match in matches.items()})
+    cue = {index: text for index, text in enumerate(negation["cue_text"]) if text}
+    scope = {}
+    for index, text in enumerate(negation["scope_text"]):
+        if tags is None:
+            if re.search(r"\w", text):
+                scope[index] = text
+        elif text and _LETTER.search(tags[index]) and tags[index] not in BRACKETS:
+            abbreviation = _ABBREVIATION.match(text)
+            scope[index] = abbreviation[1] if abbreviation else text
+    return _Negation(cue, scope)
 
 
 def _instance_scores(predictions: Sequence[Negations], references: Sequence[Negations]) -> dict[str, float]:
     precision = recall = 0.0
     for predicted, true in zip(predictions, references, strict=True):
-        free = [_read(own, None) for own in true]
-        for system in (_read(own, None) for own in predicted):
-            if gold := next((own for own in free if own.cue == system.cue), None):
-                free.remove(gold)
-                hits = len(gold.scope.items() & system.scope.items())
-                precision += hits / len(system.scope) if system.scope else 1  # of an empty scope, every word is right
-                recall += hits / len(gold.scope) if gold.scope else 1
+        free = [_read(negation, None) for negation in true]
+        for negation in predicted:
+            system = _read(negation, None)
+            gold = next((gold for gold in free if gold.cue == system.cue), None)
+            if gold is None:
+                continue
+            free.remove(gold)
+            hits = len(gold.scope.items() & system.scope.items())
+            precision += hits / len(system.scope) if system.scope else 1  # of an empty scope, every word is right
+            recall += hits / len(gold.scope) if gold.scope else 1
     precision /= sum(map(len, predictions)) or 1
     recall /= sum(map(len, references)) or 1
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    f1 = _harmonic_mean(precision, recall)
     return {"instance_f1": f1, "instance_precision": precision, "instance_recall": recall}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence, Set
-from itertools import chain
+from itertools import chain, product
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,25 @@ from hf_localattn.metrics.classification_scores import SCORES, metrics
 labeling = LazyExtra("seqeval.metrics.sequence_labeling", "train", "A score of entities")
 
 PRF = ("precision", "recall", "f1")
+LEVELS = ("detection", "identification", "position")
+
+# Names of the overall scores of each function, the main one first
 ENTITY_SCORES = ("f1", "precision", "recall", "accuracy")
 WORD_SCORES = ("accuracy", "macro_f1")
+DETECTION_SCORES = ("f0_5", "precision", "recall", *WORD_SCORES)
+DIAGNOSIS_SCORES = (
+    *(f"{level}_{score}" for level, score in product(LEVELS, ("f1", "precision", "recall"))),
+    "false_positive_rate",
+    "accuracy",
+)
 
 SCHEMES = {"IOB": "IB", "IOE": "IE", "IOBES": "IBES", "BILOU": "BILU", "BMES": "BMES"}
 """Letters of the tagging schemes."""
 
-Labels = Sequence[Sequence[str]]
+WordLabels = Sequence[Sequence[str]]
 """Labels of the words of each sentence."""
 
-Scoring = Callable[[Labels, Labels], dict[str, float]]
+Scoring = Callable[[WordLabels, WordLabels], dict[str, float]]
 """Function of predicted and true labels. `<type>_precision`, `_recall`, `_f1` and `_number` are of a type or label."""
 
 
@@ -37,12 +47,12 @@ def select_metrics(names: Iterable[str]) -> tuple[Scoring, tuple[str, ...]]:
     labels = set(names)
     if is_tagging_scheme(labels):
         types = {name[2:] for name in labels - {"O"}}
-        scoring = diagnosis_scores if types <= {*"RMSW"} else entity_scores
-    elif labels == {"c", "i"}:
-        scoring = detection_scores
-    else:
-        scoring = word_scores
-    return scoring, tuple(scoring([[]], [[]]))
+        if types <= {*"RMSW"}:
+            return diagnosis_scores, DIAGNOSIS_SCORES
+        return entity_scores, ENTITY_SCORES
+    if labels == {"c", "i"}:
+        return detection_scores, DETECTION_SCORES
+    return word_scores, WORD_SCORES
 
 
 def is_tagging_scheme(labels: Set[str]) -> bool:
@@ -59,46 +69,51 @@ def is_tagging_scheme(labels: Set[str]) -> bool:
     return bool(tags) and is_marked and any(letters <= set(scheme) for scheme in SCHEMES.values())
 
 
-def entity_scores(predictions: Labels, references: Labels) -> dict[str, float]:
+def entity_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
     """Return precision, recall and F1 of entities, and the accuracy of all labels."""
     result = entities(predictions, references)
     scores = {name: result.pop(f"overall_{name}") for name in ENTITY_SCORES}
-    return scores | {f"{kind}_{name}": value for kind, own in result.items() for name, value in own.items()}
-
-
-def word_scores(predictions: Labels, references: Labels) -> dict[str, float]:
-    """Return the accuracy, and the mean F1 over the labels that occur."""
-    predicted, true = (np.array(list(chain.from_iterable(labels))) for labels in (predictions, references))
-    if not true.size:
-        return dict.fromkeys(WORD_SCORES, 0.0)
-    scores = {name: SCORES[name](predicted, true) for name in WORD_SCORES}
-    names = np.unique([*predicted, *true])
-    table = metrics.precision_recall_fscore_support(true, predicted, labels=names, zero_division=0)
-    for kind, values in zip((*PRF, "number"), table, strict=True):
-        scores |= {f"{name}_{kind}": value.item() for name, value in zip(names, values, strict=True)}
+    for entity_type, of_type in result.items():
+        scores |= {f"{entity_type}_{name}": value for name, value in of_type.items()}
     return scores
 
 
-def detection_scores(predictions: Labels, references: Labels) -> dict[str, float]:
+def word_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
+    """Return the accuracy, and the mean F1 over the labels that occur."""
+    predicted = np.array(list(chain.from_iterable(predictions)))
+    true = np.array(list(chain.from_iterable(references)))
+    if not true.size:
+        return dict.fromkeys(WORD_SCORES, 0.0)
+    scores = {name: SCORES[name](predicted, true) for name in WORD_SCORES}
+    labels = np.unique([*predicted, *true])
+    table = metrics.precision_recall_fscore_support(true, predicted, labels=labels, zero_division=0)
+    for name, values in zip((*PRF, "number"), table, strict=True):
+        scores |= {f"{label}_{name}": value.item() for label, value in zip(labels, values, strict=True)}
+    return scores
+
+
+def detection_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
     """Return `error_detection` of the words labeled "i", and the `word_scores`."""
     return error_detection(predictions, references) | word_scores(predictions, references)
 
 
-def diagnosis_scores(predictions: Labels, references: Labels) -> dict[str, float]:
+def diagnosis_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
     """Return `error_diagnosis`, and the accuracy of all labels."""
-    found = entity_scores(predictions, references)  # whose overall scores equal those of positions
-    return error_diagnosis(predictions, references) | {name: found[name] for name in found if name not in PRF}
+    of_entities = entity_scores(predictions, references)
+    for name in PRF:
+        del of_entities[name]  # equal to those of positions
+    return error_diagnosis(predictions, references) | of_entities
 
 
-def entities(predictions: Labels, references: Labels) -> dict[str, Any]:
+def entities(predictions: WordLabels, references: WordLabels) -> dict[str, Any]:
     """Return precision, recall and F1 of entities (seqeval), and the accuracy of all labels.
 
     An entity is right if its first word, its last word and its type are right.
 
     Args:
-        predictions: predicted labels, a list per sentence. A label is "O", or a letter of the scheme, "-" and a type;
+        predictions: Predicted labels, a list per sentence. A label is "O", or a letter of the scheme, "-" and a type;
             schemes are IOB, IOE, IOBES, BILOU and BMES. An entity may begin without B-, as in conlleval.
-        references: true labels, in the same form.
+        references: True labels, in the same form.
 
     Returns:
         overall_precision, overall_recall, overall_f1: micro averages over all types, 0 if undefined.
@@ -112,27 +127,31 @@ def entities(predictions: Labels, references: Labels) -> dict[str, Any]:
         >>> scores["overall_precision"], scores["overall_recall"]
         (1.0, 0.5)
     """
-    predictions, references = _as_iobes(predictions, references)
-    types = sorted({entity[0] for entity in [*labeling.get_entities(references), *labeling.get_entities(predictions)]})
-    by_type = labeling.precision_recall_fscore_support(references, predictions, average=None, zero_division=0)
-    result: dict[str, Any] = {
-        name: {**dict(zip(PRF, map(float, values), strict=True)), "number": int(number)}
-        for name, *values, number in zip(types, *by_type, strict=True)
-    }
-    result |= {f"overall_{name}": value for name, value in _positions(predictions, references).items()}
-    words = any(references)
-    return result | {"overall_accuracy": float(labeling.accuracy_score(references, predictions)) if words else 0.0}
+    check_lengths(predictions, references)
+    predictions = _as_iobes(predictions)
+    references = _as_iobes(references)
+    types = sorted(_types(references) | _types(predictions))
+    table = labeling.precision_recall_fscore_support(references, predictions, average=None, zero_division=0)
+    result: dict[str, Any] = {entity_type: {} for entity_type in types}
+    for name, values in zip((*PRF, "number"), table, strict=True):
+        for entity_type, value in zip(types, values, strict=True):
+            result[entity_type][name] = value.item()
+    for name, value in _overall_scores(predictions, references).items():
+        result[f"overall_{name}"] = value
+    accuracy = labeling.accuracy_score(references, predictions) if any(references) else 0
+    result["overall_accuracy"] = float(accuracy)
+    return result
 
 
-def error_detection(predictions: Labels, references: Labels, positive_label: str = "i") -> dict[str, float]:
+def error_detection(predictions: WordLabels, references: WordLabels, positive_label: str = "i") -> dict[str, float]:
     """Return precision, recall and F0.5 of incorrect words over all sentences, as for FCE.
 
     F0.5 weights precision twice as much as recall, because a false alarm harms a learner more than a missed error.
 
     Args:
-        predictions: predicted labels, a list per sentence with one label per word.
-        references: true labels, in the same form.
-        positive_label: label of incorrect words, *optional*, defaults to "i" (FCE: "i" is incorrect, "c" correct).
+        predictions: Predicted labels, a list per sentence with one label per word.
+        references: True labels, in the same form.
+        positive_label (*optional*, defaults to "i"): Label of incorrect words, as in FCE.
 
     Returns:
         f0_5, precision, recall: scores of the positive label, 0 if undefined.
@@ -144,23 +163,21 @@ def error_detection(predictions: Labels, references: Labels, positive_label: str
         {'f0_5': 1.0, 'precision': 1.0, 'recall': 1.0}
     """
     check_lengths(predictions, references)
-    found, there = (
-        [{place for place, label in enumerate(labels) if label == positive_label} for labels in rows]
-        for rows in (predictions, references)
-    )
-    return set_scores(found, there, beta=0.5)
+    predicted = [_indices_of(positive_label, labels) for labels in predictions]
+    true = [_indices_of(positive_label, labels) for labels in references]
+    return set_scores(predicted, true, beta=0.5)
 
 
-def error_diagnosis(predictions: Labels, references: Labels) -> dict[str, float]:
+def error_diagnosis(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
     """Return precision, recall and F1 of CGED on three levels, counted as in the shared task's tool.
 
     Detection level: the sentence has an error or not. Identification level: the set of types of errors in the
     sentence. Position level: errors by type, first and last character, as in `entities`.
 
     Args:
-        predictions: predicted labels, a list per sentence: "O", or B- or I- and a type of error. The other schemes of
+        predictions: Predicted labels, a list per sentence: "O", or B- or I- and a type of error. The other schemes of
             `entities` are read, too.
-        references: true labels, in the same form.
+        references: True labels, in the same form.
 
     Returns:
         detection_precision, detection_recall, detection_f1: scores on the detection level, 0 if undefined. The same
@@ -174,18 +191,20 @@ def error_diagnosis(predictions: Labels, references: Labels) -> dict[str, float]
         >>> scores["detection_precision"], scores["position_recall"], scores["false_positive_rate"]
         (0.5, 1.0, 1.0)
     """
-    predictions, references = _as_iobes(predictions, references)
-    found, there = (
-        [{entity[0] for entity in labeling.get_entities(labels)} for labels in rows]
-        for rows in (predictions, references)
-    )
+    check_lengths(predictions, references)
+    predictions = _as_iobes(predictions)
+    references = _as_iobes(references)
+    predicted = list(map(_types, predictions))
+    true = list(map(_types, references))
     by_level = {
-        "detection": set_scores(*([{"error"} if types else set() for types in rows] for rows in (found, there))),
-        "identification": set_scores(found, there),
-        "position": _positions(predictions, references),
+        "detection": set_scores([{*map(bool, types)} for types in predicted], [{*map(bool, types)} for types in true]),
+        "identification": set_scores(predicted, true),
+        "position": _overall_scores(predictions, references),
     }
-    alarms = [bool(types) for types, true in zip(found, there, strict=True) if not true]
-    scores = {f"{level}_{name}": value for level, own in by_level.items() for name, value in own.items()}
+    scores: dict[str, float] = {}
+    for level, of_level in by_level.items():
+        scores |= {f"{level}_{name}": value for name, value in of_level.items()}
+    alarms = [bool(types) for types, true_types in zip(predicted, true, strict=True) if not true_types]
     return scores | {"false_positive_rate": sum(alarms) / max(len(alarms), 1)}
 
 
@@ -196,8 +215,8 @@ def negation_scope(predictions: Sequence[Sequence[int]], references: Sequence[Se
     cues makes two rows.
 
     Args:
-        predictions: predicted scopes, a list per row with 1 for each word in scope and 0 for the others.
-        references: true scopes, in the same form.
+        predictions: Predicted scopes, a list per row with 1 for each word in scope and 0 for the others.
+        references: True scopes, in the same form.
 
     Returns:
         f1, precision, recall: scores of the words in scope, 0 if undefined.
@@ -213,44 +232,53 @@ def negation_scope(predictions: Sequence[Sequence[int]], references: Sequence[Se
     for name, rows in (("predictions", predictions), ("references", references)):
         if others := sorted(set(chain.from_iterable(rows)) - {0, 1}):
             raise ValueError(f"{name}: {others[0]} is neither 0 nor 1; mark the words in scope by 1.")
-    found, there = (
-        [{place for place, word in enumerate(row) if word == 1} for row in rows] for rows in (predictions, references)
-    )
-    exact = sum(own == true for own, true in zip(found, there, strict=True))
-    return {**set_scores(found, there), "scope_exact_match": exact / len(references)}
+    predicted = [_indices_of(1, row) for row in predictions]
+    true = [_indices_of(1, row) for row in references]
+    exact = sum(map(eq, predicted, true))
+    return {**set_scores(predicted, true), "scope_exact_match": exact / len(references)}
 
 
 def check_lengths(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> None:
     """Raise `ValueError` if a sentence has different numbers of predicted and true labels."""
-    for number, (predicted, true) in enumerate(zip(predictions, references, strict=True), start=1):
+    for count, (predicted, true) in enumerate(zip(predictions, references, strict=True), start=1):
         if len(predicted) != len(true):
-            raise ValueError(f"sentence {number}: {len(predicted)} predicted labels, but {len(true)} true ones.")
+            raise ValueError(f"sentence {count}: {len(predicted)} predicted labels, but {len(true)} true ones.")
 
 
 def set_scores(
     predictions: Iterable[Set[Any]], references: Iterable[Set[Any]], *, beta: float = 1.0
 ) -> dict[str, float]:
     """Return F-beta, precision and recall of the members of each sentence's predicted and true set, 0 if undefined."""
+    f_beta = f"f{beta:g}".replace(".", "_")
     correct = predicted = true = 0
-    for found, wanted in zip(predictions, references, strict=True):
-        correct, predicted, true = correct + len(found & wanted), predicted + len(found), true + len(wanted)
+    for predicted_set, true_set in zip(predictions, references, strict=True):
+        correct += len(predicted_set & true_set)
+        predicted += len(predicted_set)
+        true += len(true_set)
+    if not correct:
+        return {f_beta: 0.0, "precision": 0.0, "recall": 0.0}
     return {
-        f"f{beta:g}".replace(".", "_"): (1 + beta**2) * correct / (predicted + beta**2 * true) if correct else 0.0,
-        "precision": correct / predicted if correct else 0.0,
-        "recall": correct / true if correct else 0.0,
+        f_beta: (1 + beta**2) * correct / (predicted + beta**2 * true),
+        "precision": correct / predicted,
+        "recall": correct / true,
     }
 
 
-def _as_iobes(*both: Labels) -> list[list[list[str]]]:
-    """Convert predicted and true labels of BILOU and BMES to IOBES, as seqeval reads it; keep those of IOB and IOE."""
-    check_lengths(*both)
+def _indices_of(value: Any, row: Iterable[Any]) -> set[int]:
+    return {index for index, entry in enumerate(row) if entry == value}
+
+
+def _as_iobes(sentences: WordLabels) -> list[list[str]]:
+    """Convert labels of BILOU and BMES to IOBES, as seqeval reads it; keep those of IOB and IOE."""
     letters = {"L": "E", "U": "S", "M": "I"}
-    return [
-        [[letters.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
-        for sentences in both
-    ]
+    return [[letters.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
 
 
-def _positions(predictions: Labels, references: Labels) -> dict[str, float]:
+def _types(labels: Sequence[Any]) -> set[str]:
+    """Return the types of the entities in one sentence or in several."""
+    return {entity_type for entity_type, _, _ in labeling.get_entities(labels)}
+
+
+def _overall_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
     values = labeling.precision_recall_fscore_support(references, predictions, average="micro", zero_division=0)
     return dict(zip(PRF, map(float, values[:3]), strict=True))

@@ -10,7 +10,7 @@ from transformers import DataCollatorForSeq2Seq, PreTrainedModel, PreTrainedToke
 
 from hf_localattn.data.generation import REFERENCE, generation_features
 from hf_localattn.data.questions import load_answered
-from hf_localattn.data.rows import Data
+from hf_localattn.data.rows import Data, labeled_rows
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.generation_scores import meteor_name
 from hf_localattn.tasks.task import Encoder, Scored, Task, input_length
@@ -76,7 +76,7 @@ class QuestionGeneration(Task):
         """Return the generated texts in one line each, and their scores if there are references.
 
         The scores are those of `hf_localattn.metrics`, `gen_len` (mean number of generated tokens, without padding)
-        and `num_beams`.
+        and `num_beams`. If some test rows have no question, the others are scored, and `labeled_samples` counts these.
         """
         features = self.features[split]
         padding = self.tokenizer.pad_token_id
@@ -87,12 +87,18 @@ class QuestionGeneration(Task):
             "gen_len": float(np.mean(np.count_nonzero(ids != padding, axis=1))),
             "num_beams": self.training_args.generation_num_beams or 1,
         }
-        if REFERENCE not in features.column_names:
-            return Scored(texts, scores)
-        references = list(features[REFERENCE])
-        scores |= load_metric("generation").compute(predictions=texts, references=references)
+        predictions = texts
+        if REFERENCE in features.column_names:
+            references = list(features[REFERENCE])
+        else:
+            labeled, references = labeled_rows(self.rows[split], split)
+            if not labeled:
+                return Scored(texts, scores)
+            predictions = [texts[row] for row in labeled]
+            scores["labeled_samples"] = len(labeled)
+        scores |= load_metric("generation").compute(predictions=predictions, references=references)
         notes = {"bleu_signature": scores.pop("bleu_signature")}
-        return Scored(texts, scores, notes=notes, pair=(texts, references))
+        return Scored(texts, scores, notes=notes, pair=(predictions, references))
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return generated_predictions.txt: the generated questions, one line per answered row."""

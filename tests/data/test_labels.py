@@ -159,7 +159,7 @@ def test_a_name_that_is_the_index_of_another(tmp_path):
     assert labels_of(load_texts(write(tmp_path, [{"text": "a", "label": "0"}]), columns)) == ["0"]
     with pytest.raises(ValueError, match=r"line 1: .*index"):
         load_texts(write(tmp_path, [{"text": "a", "label": 0}]), columns)
-    with pytest.raises(ValueError, match=r"lists of 3.*2 class names"):
+    with pytest.raises(ValueError, match="list of 2 numbers"):
         load_texts(write(tmp_path, [{"text": "a", "label": [0, 1, 1]}]), TextColumns(names=("1", "0")))
 
 

@@ -170,7 +170,7 @@ def test_scopes_without_a_cue_are_left_out(tmp_path, caplog):
 
 
 def test_paths_and_options_that_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"b\.txt: no such file"):
+    with pytest.raises(FileNotFoundError, match=r"b\.txt"):
         load_negation(tmp_path / "b.txt")
     with pytest.raises(ValueError, match=r"there is no \.xml file"):
         load_negation(tmp_path)

@@ -387,3 +387,12 @@ def test_rows_that_are_left_out_for_several_reasons(tmp_path, caplog):
     assert kept[INDEX][:] == [1]
     rows = [asked("mat@4", question=""), asked("mat@4", context=" ")]
     assert len(data.load_answered(write(tmp_path, rows), require_questions=False, skip_empty=True)) == 1
+
+
+def test_rows_to_predict_on_may_have_no_question(tmp_path):
+    for questions, column, values in ((["", "Who?"], "known_label", [None, "Who?"]), (["A?", "B?"], "question", None)):
+        rows = [asked("mat@4", question=question, id=question or "x") for question in questions]
+        loaded = data.load_answered(write(tmp_path, rows), require_questions=False)
+        assert loaded[column][:] == (values or questions)
+    loaded = data.load_answered(write(tmp_path, [asked("mat@4", question="")]), require_questions=False)
+    assert not {"question", "known_label"} & {*loaded.column_names}

@@ -12,7 +12,16 @@ from transformers import BertConfig
 from hf_localattn.data.folds import Fold
 from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.data.texts import TextColumns
-from hf_localattn.tasks import DataArguments, MultipleChoice, Scored, Task, TextClassification, prepare_run
+from hf_localattn.tasks import (
+    DataArguments,
+    MultipleChoice,
+    QuestionGeneration,
+    Scored,
+    Task,
+    TextClassification,
+    prepare_run,
+    question_generation,
+)
 from hf_localattn.tasks.run import load_splits
 from hf_localattn.tasks.stream import Stream
 from hf_localattn.tasks.task import checkpoint_labels, choose_labels, label_fields
@@ -72,6 +81,20 @@ def test_test_rows_without_a_label_have_predictions_and_no_scores(task_class, ca
     scored = task.score("test", np.array([[0, 1]] * 4), None)
     assert (len(scored.predictions), scored.scores) == (4, {"labeled_samples": 3, "accuracy": pytest.approx(2 / 3)})
     assert "1 of 4 test rows" in caplog.text
+
+
+def test_questions_are_generated_for_all_rows_and_scored_where_there_is_one(monkeypatch, caplog):
+    task = object.__new__(QuestionGeneration)
+    task.tokenizer = MagicMock(pad_token_id=0, batch_decode=lambda ids, skip: ["Who?", "a", "b"])
+    task.training_args = MagicMock(generation_num_beams=2)
+    task.features = {"test": Dataset.from_dict({"input_ids": [[1]] * 3})}
+    task.rows = {"test": Dataset.from_dict({"known_label": ["Who?", None, "b"]})}
+    metric = SimpleNamespace(compute=lambda **texts: {"bleu_signature": "", "bleu": 1.0})
+    monkeypatch.setattr(question_generation, "load_metric", lambda name: metric)
+    scored = task.score("test", np.ones((3, 2), int), None)
+    assert (len(scored.predictions), scored.pair) == (3, (["Who?", "b"], ["Who?", "b"]))
+    assert scored.scores["labeled_samples"] == 2
+    assert "1 of 3 test rows" in caplog.text
 
 
 def test_all_splits_are_read_as_the_first_one(tmp_path):
