@@ -11,7 +11,7 @@ EXTRAS = {
     ),
     "parser": ("spacy",),
     "plot": ("matplotlib",),
-    "search": ("optuna",),
+    "search": ("optuna", "sqlalchemy"),
     "lookahead": ("pytorch_optimizer",),
     "cluster": ("ray",),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),

@@ -14,9 +14,7 @@ from tests.programs import ROOT, offline, programs, run_program
 from tests.qa_helpers import GENERATORS
 
 peft = pytest.importorskip("peft")
-# peft 0.21 still asks by the old name, which transformers 5 keeps for it.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning",
     "ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning",  # torch 2.13 itself, in an export
 )
 

@@ -11,7 +11,6 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from hf_localattn.studies.study import argument_classes
 from transformers import pipeline
 from typer.main import get_command
 
@@ -21,6 +20,7 @@ from hf_localattn.cli import app, main
 from hf_localattn.extras import EXTRAS
 from hf_localattn.names import SCRIPTS
 from hf_localattn.resources import tiny_backbone
+from hf_localattn.studies.script_command import argument_classes
 from hf_localattn.training.reading import build_arguments, read_options
 from tests.programs import (
     DEMO,

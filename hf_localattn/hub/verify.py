@@ -147,8 +147,10 @@ class Verification:
         lines.append(SCOPE)
         lines += [f"Changes what the model reads: {setting}." for setting in self.settings]
         if self.unread:
-            most = len(self.unread) if with_equal else 10
-            lines.append(f"Not read by a load: {join_names(self.unread, most)}.")
+            # Files of the folder itself come first: a training's own checkpoints have many more.
+            unread = sorted(self.unread, key=lambda name: (name.startswith("checkpoint-"), name))
+            most = len(unread) if with_equal else 10
+            lines.append(f"Not read by a load: {join_names(unread, most)}.")
         return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, ForwardRef, Literal, NamedTuple, Union, get_args, get_origin
 
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.dynamic_module_utils import get_relative_imports
@@ -72,16 +72,14 @@ def field_types(config_class: Any) -> dict[str, Any]:
 def declared_types(declaring: type) -> dict[str, Any]:
     """Return the types of the fields that a class itself declares, by name.
 
-    A text in place of a type is refused: only evaluating it, which runs code, would tell the type.
-
-    Raises:
-        TypeError: An annotation is a text.
+    A text in a type is a `TypeError`: evaluating it would run code.
     """
     types = {}
     for name, annotation in inspect.get_annotations(declaring).items():
-        if isinstance(annotation, str):
+        parts = () if get_origin(annotation) is Literal else get_args(annotation)
+        if any(isinstance(part, (str, ForwardRef)) for part in (annotation, *parts)):
             raise TypeError(
-                f"The type of `{name}` is the text {annotation!r}. Write the type itself, in a file without"
+                f"The type of `{name}` has the text {annotation!r}. Write the type itself, in a file without"
                 " `from __future__ import annotations`."
             )
         if annotation not in (Any, ClassVar) and get_origin(annotation) is not ClassVar:

@@ -123,7 +123,9 @@ class QuestionAnsweringPipeline(ChunkPipeline):
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         settings = {name: value for name, value in settings.items() if value is not None}
         if "topk" in settings:  # the former name of `top_k`, which transformers 4.57 still takes
-            settings.setdefault("top_k", settings.pop("topk"))
+            top_k = settings.pop("topk")
+            if settings.setdefault("top_k", top_k) != top_k:
+                raise ValueError(f"`topk` is {top_k} and `top_k` is {settings['top_k']}: give one of them.")
         for name, value in settings.items():
             if name not in SETTINGS:
                 raise TypeError(f"{name!r} is not a setting of this pipeline; it has {', '.join(SETTINGS)}.")

@@ -14,7 +14,6 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PositiveInt, TypeAdapter, ValidationError
-from pydantic_core import PydanticCustomError
 
 WORKS = "works"
 OURS = "ours decides"
@@ -262,7 +261,7 @@ FIELDS: dict[str, Treatment] = {
 
 def _is_share_or_count(steps: float) -> float:
     if steps > 1 and steps != int(steps):
-        raise PydanticCustomError("steps", "Input should be a whole number, or a share below 1")
+        raise ValueError("a number of steps is whole, and a share of all steps is below 1")
     return steps
 
 

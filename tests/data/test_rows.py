@@ -228,6 +228,7 @@ REFUSED = {
         ([asked(" @3")], "line 1", "non-empty"),
         ([asked("the@4")], "line 1", "first occurs at 0"),
         ([asked("mat@-7")], "line 1", "answer_start -7"),
+        ([{**LISTED, "is_impossible": True}], "line 1", "is_impossible"),
         ([asked("cow@0")], "line 1", "nowhere"),
         ([asked(), asked()], "questions 1 and 2", "'q'"),
         (("a.json", json.dumps([{"paragraphs": UNASKED}])), "article 1, paragraph 2, question 1", "'question'"),

@@ -72,19 +72,25 @@ def test_names_of_labels_and_what_asks_for_nothing_are_data(tmp_path):
     assert not named.keys() & config.to_dict()["backbone_config"].keys()
 
 
-@pytest.mark.parametrize(("header", "quote"), [("from __future__ import annotations\n", ""), ("", "'")])
-def test_text_in_the_type_of_a_field_is_not_evaluated(header, quote, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "header", "harm"),
+    [
+        ("future", "from __future__ import annotations\n", 'open("harm", "w")'),
+        ("text", "", """'open("harm", "w")'"""),
+        ("nested", "", """list['open("harm", "w")']"""),
+    ],
+)
+def test_text_in_the_type_of_a_field_is_not_evaluated(name, header, harm, tmp_path, monkeypatch):
     """In a checkpoint's copy of the code, which has no help of the package."""
-    CoolConfig().save_pretrained(tmp_path / f"copy{len(header)}")
-    path = tmp_path / f"copy{len(header)}" / "configuration_cool.py"
-    harm = f'{quote}open("harm", "w"){quote}'
+    CoolConfig().save_pretrained(tmp_path / f"copy_{name}")
+    path = tmp_path / f"copy_{name}" / "configuration_cool.py"
     code = path.read_text().replace("    use_conv: bool = True\n", f"    use_conv: {harm} = True\n")
     assert harm in code
     path.write_text(header + code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    copied = importlib.import_module(f"copy{len(header)}.configuration_cool")
-    with pytest.raises(TypeError, match="is the text"):
+    copied = importlib.import_module(f"copy_{name}.configuration_cool")
+    with pytest.raises(TypeError, match="has the text"):
         copied.CoolConfig()
     assert not (tmp_path / "harm").exists()
 

@@ -85,7 +85,7 @@ def test_test_rows_without_a_label_have_predictions_and_no_scores(task_class, ca
 
 def test_questions_are_generated_for_all_rows_and_scored_where_there_is_one(monkeypatch, caplog):
     task = object.__new__(QuestionGeneration)
-    task.tokenizer = MagicMock(pad_token_id=0, batch_decode=lambda ids, skip: ["Who?", "a", "b"])
+    task.tokenizer = MagicMock(pad_token_id=0, batch_decode=lambda ids, skip_special_tokens: ["Who?", "a", "b"])
     task.training_args = MagicMock(generation_num_beams=2)
     task.features = {"test": Dataset.from_dict({"input_ids": [[1]] * 3})}
     task.rows = {"test": Dataset.from_dict({"known_label": ["Who?", None, "b"]})}
