@@ -152,7 +152,13 @@ TRAINING = [
 ]
 
 
-@pytest.mark.parametrize("command", [c for c in TRAINING if "tiny" not in c], ids=" ".join)
+WRITTEN = "my-rows.jsonl"
+"""A file that a program of the page writes before the command reads it."""
+
+
+@pytest.mark.parametrize(
+    "command", [c for c in TRAINING if "tiny" not in c and WRITTEN not in " ".join(c)], ids=" ".join
+)
 def test_training_commands_are_understood(command):
     script, *words = command
     classes = argument_classes(getattr(tasks, SCRIPTS[script]))

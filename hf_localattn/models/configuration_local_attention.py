@@ -79,7 +79,7 @@ def declared_types(declaring: type) -> dict[str, Any]:
         parts = () if get_origin(annotation) is Literal else get_args(annotation)
         if any(isinstance(part, (str, ForwardRef)) for part in (annotation, *parts)):
             raise TypeError(
-                f"The type of `{name}` has the text {annotation!r}. Write the type itself, in a file without"
+                f"The type of `{name}` has the text {annotation!r}. Write the type, in a file without"
                 " `from __future__ import annotations`."
             )
         if annotation not in (Any, ClassVar) and get_origin(annotation) is not ClassVar:

@@ -137,7 +137,7 @@ def test_answers_are_ranked_and_different():
     assert all(CONTEXT[one["start"] : one["end"]] == one["answer"] for one in ranked)
     assert reader_of(top_k=5)(WHO, CONTEXT) == ranked, "a default"
     assert READER(WHO, CONTEXT, topk=5) == ranked, "the former name"
-    with pytest.raises(ValueError, match="topk.*top_k"):
+    with pytest.raises(ValueError, match=r"topk.*top_k"):
         READER(WHO, CONTEXT, topk=5, top_k=4)
     assert reader_of(top_k=5)(WHO, CONTEXT, top_k=1) == READER(WHO, CONTEXT) == ranked[0]
     cats = READER(WHO, "cats. " * 3, top_k=1000, max_answer_len=2)  # scores of equal answers are added
