@@ -70,8 +70,9 @@ def _is_passive(words: Sequence[str], first: int, last: int) -> bool:
     near = [_plain(word) for word in words[max(0, first - 2) : last + 1 + 2 * REACH]]
     before, after = near[: min(first, 2)], near[min(first, 2) + last + 1 - first :]
     follows_be = not BE.isdisjoint(before)
-    if near[len(before)] not in NEGATORS:
-        return follows_be
+    cue = near[len(before)]
+    if cue not in NEGATORS:
+        return follows_be or cue == "absent" or after[:1] == ["by"]  # notes leave out "is"
     forms = [index for index, word in enumerate(after[:REACH]) if word in BE]
     if follows_be or forms:
         start = 0 if follows_be else forms[0] + 1

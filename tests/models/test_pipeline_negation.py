@@ -190,6 +190,8 @@ LIMITED = {  # (words) stay in scope only by the convention "stories"
     "{they have} [never] {been clearly shown}": "passive, later",
     "{data} [not] {shown}": "passive, short",
     "{appendicitis was} [ruled out] {by CT}": "the cue is the predicate",
+    "{fever} [absent] {overnight}": "the cue is the predicate, without a verb",
+    "{syphilis} [excluded] {by RPR}": "passive, without an auxiliary",
     "(she) [denies] {any pain}": "active verb",
     "{fever :} [none] .": "nothing to the right",
     "{MRSA screen} [negative] {.}": "only punctuation to the right",
