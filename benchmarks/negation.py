@@ -241,9 +241,11 @@ def main() -> None:
     checkpoints = f"for `pipeline('negation')`; {SHIPPED!r} is the model of the package"
     parser.add_argument("checkpoints", nargs="*", metavar="CHECKPOINT", help=checkpoints)
     parser.add_argument("--clinical", action="store_true", help="score the findings in notes in place of the traps")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="score the rows of a file in place of the traps")
     parser.add_argument("--output", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
-    result = run(arguments.checkpoints, read_traps(CLINICAL if arguments.clinical else TRAPS))
+    rows = arguments.rows or (CLINICAL if arguments.clinical else TRAPS)
+    result = run(arguments.checkpoints, read_traps(rows))
     print(report(result))
     if arguments.output:
         atomic_write(arguments.output, json.dumps(result, indent=2) + "\n")
