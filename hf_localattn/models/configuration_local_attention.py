@@ -192,7 +192,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     installed: ClassVar[InstalledServices] = InstalledServices()
     default_backbone: ClassVar[str] = "bert"
     tested_backbones: ClassVar[Sequence[str]] = (
-        *("bert", "roberta", "albert", "electra", "distilbert", "deberta-v2", "modernbert", "xlnet"),
+        *("bert", "roberta", "albert", "electra", "distilbert", "deberta-v2", "modernbert", "xlnet", "mpnet"),
     )
     generation_backbones: ClassVar[Sequence[str]] = ()
     """Tested encoder-decoder backbones; empty for families that do not generate."""

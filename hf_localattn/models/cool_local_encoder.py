@@ -69,8 +69,39 @@ LAYERS: dict[str, type[LocalLayer]] = {"outlook": OutlookLayer}
 """Classes of local layers by the value of `local_attention`. `cool_baselines.py` adds those of the baselines."""
 
 
+class Fusion(nn.Module):
+    """Combine the global and the local state of every token, for local layers that are parallel to the encoder.
+
+    The paper does not define fusion. "concat" has two linear layers with GELU between them over both states; "sum"
+    adds the projected local state to the global one; "gate" averages these two, by a weight that each token predicts.
+    """
+
+    def __init__(self, config: CoolConfig):
+        super().__init__()
+        self.kind, size, local_size = config.fusion, config.backbone_config.hidden_size, config.local_size
+        self.projection = nn.Linear(size + local_size if self.kind == "concat" else local_size, size)
+        if self.kind == "concat":
+            self.output = nn.Linear(size, size)
+        elif self.kind == "gate":
+            self.balance = nn.Linear(2 * size, 1)
+
+    def forward(self, global_states: torch.Tensor, local_states: torch.Tensor) -> torch.Tensor:
+        """Map global states (B, L, H) and local states (B, L, F) to (B, L, H)."""
+        if self.kind == "concat":
+            joined = torch.cat([global_states, local_states], dim=-1)
+            return self.output(functional.gelu(self.projection(joined)))
+        local_states = self.projection(local_states)
+        if self.kind == "sum":
+            return global_states + local_states
+        gate = self.balance(torch.cat([global_states, local_states], dim=-1)).sigmoid()
+        return gate * global_states + (1 - gate) * local_states
+
+
 class LocalEncoder(nn.Module):
-    """Optional convolutional block, local layers, and a projection to the output width if that differs."""
+    """Optional convolutional block, local layers, and a projection to the output width if that differs.
+
+    With the fusion "gate" in mode "g2l", the output is the balance of input and local states.
+    """
 
     def __init__(self, config: CoolConfig):
         super().__init__()
@@ -78,7 +109,8 @@ class LocalEncoder(nn.Module):
         layers = range(config.num_active_local_layers)
         self.layers = nn.ModuleList(config.choose_layer("local_attention", LAYERS)(config) for _ in layers)
         self.projection = None
-        if config.local_size != config.local_output_size:
+        self.fusion = Fusion(config) if config.has_balance else None
+        if config.local_size != config.local_output_size and self.fusion is None:
             self.projection = nn.Linear(config.local_size, config.local_output_size)
 
     def forward(
@@ -89,6 +121,7 @@ class LocalEncoder(nn.Module):
         With `output_attentions` the weights of all layers that have weights are returned, too: (B, L, K, K, N) of
         outlook layers, and (B, L, neighbors from left to right, N) of others.
         """
+        inputs = states
         if self.convolution_block is not None:
             states = self.convolution_block(states, mask)
         all_weights: tuple[torch.Tensor, ...] = ()
@@ -98,6 +131,8 @@ class LocalEncoder(nn.Module):
                 all_weights += (weights,)
         if self.projection is not None:
             states = self.projection(states)
+        elif self.fusion is not None:
+            states = self.fusion(inputs, states)
         return states, all_weights if output_attentions else None
 
 

@@ -14,9 +14,9 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .configuration_oa_xlnet import BIDIRECTIONAL, OaXLNetConfig
+from .configuration_oa_xlnet import INTERACTIONS, OaXLNetConfig
 from .masking import argsort_mask_first, ensure_nonempty_mask, masked_softmax
-from .oa_interaction import ContextualQueryVectors, PairInteraction, PairMaps, QueryVectors
+from .oa_interaction import BETAS, PairInteraction, PairMaps
 
 
 class OrthogonalAttention(nn.Module):
@@ -35,10 +35,9 @@ class OrthogonalAttention(nn.Module):
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
         size = config.backbone_config.hidden_size
-        self.is_bidirectional = config.local_attention in BIDIRECTIONAL
-        self.shares_context = self.is_bidirectional and config.share_context_projection
+        self.shares_context = config.share_context_projection
         self.interaction = PairInteraction(config)
-        self.query_vectors = ContextualQueryVectors(config) if self.is_bidirectional else QueryVectors(config)
+        self.query_vectors = BETAS[INTERACTIONS[config.local_attention].beta](config)
         self.output = nn.Linear(size, size, bias=False)
         self.dropout, self.chunk_size = config.oa_dropout, config.oa_chunk_size
 
@@ -56,11 +55,8 @@ class OrthogonalAttention(nn.Module):
         before dropout (B, k, M, N) are returned, too. Rows without query tokens get zeros.
         """
         keys, values = self.interaction(context, query)
-        if self.is_bidirectional:
-            seen = keys.features if self.shares_context else context
-            vectors = self.query_vectors(query, seen, ensure_nonempty_mask(context_mask))
-        else:
-            vectors = self.query_vectors(query)
+        seen = keys.features if self.shares_context else context
+        vectors = self.query_vectors(query, seen, ensure_nonempty_mask(context_mask))
         vectors = vectors.transpose(1, 2) * vectors.shape[-1] ** -0.5
 
         if self.chunk_size is None:

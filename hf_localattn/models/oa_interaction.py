@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
-from .configuration_oa_xlnet import CONVOLUTIONAL, OaXLNetConfig
+from .configuration_oa_xlnet import INTERACTIONS, OaXLNetConfig
 from .masking import masked_softmax
 
 
@@ -143,7 +143,7 @@ class PairInteraction(nn.Module):
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
         heads, sharing = config.block_heads, config.kv_sharing
-        new_trunk = ConvolutionTrunk if config.local_attention in CONVOLUTIONAL else ElementwiseTrunk
+        new_trunk = ALPHAS[INTERACTIONS[config.local_attention].alpha]
         self.trunk = new_trunk(config)
         self.value_trunk = new_trunk(config) if sharing == "none" else None
         sizes = heads, self.trunk.num_features, config.backbone_config.hidden_size // heads
@@ -192,48 +192,71 @@ class QueryVectors(nn.Module):
         size, self.num_heads = config.backbone_config.hidden_size, config.block_heads
         self.query = nn.Linear(size, size)
 
-    def forward(self, query: torch.Tensor) -> torch.Tensor:
-        """Map query tokens (B, N, D) to query vectors (B, N, k, d)."""
+    def features(self, query: torch.Tensor) -> torch.Tensor:
+        """Map query tokens (B, N, D) to the features of each head (B, N, k, d)."""
         return self.query(query).relu().unflatten(-1, (self.num_heads, -1))
+
+    def forward(self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None) -> torch.Tensor:
+        """Map query tokens (B, N, D) to query vectors (B, N, k, d).
+
+        The context is (B, M, D), or with `share_context_projection` alpha's features (B, k, d, M). Its mask (B, M) is
+        True at tokens, at least one in each row.
+        """
+        return self.features(query)
 
 
 class ContextualQueryVectors(QueryVectors):
-    """The function beta of OA-EMB and OA-CA: query vectors that depend on a summary of the context.
-
-    In OA-EMB the summary is multiplied with the features of the query token, and a linear layer and ReLU follow. In
-    OA-CA the summary gives the filters of a convolution over the features of the query token.
+    """The function beta of OA-EMB: the features of a query token times its summary of the context, linear layer, ReLU.
 
     With `share_context_projection` the context is alpha's features; by default it has a projection of its own.
     """
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__(config)
-        size, heads = config.backbone_config.hidden_size, config.block_heads
-        head_size = size // heads
+        size = config.backbone_config.hidden_size
+        self.head_size = size // self.num_heads
         self.context = None if config.share_context_projection else nn.Linear(size, size)
-        self.attention = DotAttention(heads, head_size, config.query_summary == "plain")
-        self.width = math.isqrt(head_size)
-        if config.local_attention in CONVOLUTIONAL:
-            self.filters = HeadwiseLinear(heads, head_size, self.width * self.width)
-            self.biases = HeadwiseLinear(heads, head_size, self.width)
-            self.output = None
-        else:
-            self.output = HeadwiseLinear(heads, head_size, head_size)
+        self.attention = DotAttention(self.num_heads, self.head_size, config.query_summary == "plain")
+        self.add_layers()
 
-    def forward(  # type: ignore[override]  # these query vectors depend on the context
-        self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Map query tokens (B, N, D) to query vectors (B, N, k, d).
+    def add_layers(self) -> None:
+        """Add the layers that `combine` needs."""
+        self.output = HeadwiseLinear(self.num_heads, self.head_size, self.head_size)
 
-        `context` is (B, M, D), or alpha's features (B, k, d, M) if this module has no projection. `context_mask` is
-        (B, M).
-        """
+    def forward(self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None) -> torch.Tensor:
         if self.context is not None:
             context = head_features(context, self.context, self.num_heads)
-        features = super().forward(query)
-        summary = self.attention(features, context, context_mask)
-        if self.output is not None:
-            return self.output(features * summary).relu()
+        features = self.features(query)
+        return self.combine(features, self.attention(features, context, context_mask))
+
+    def combine(self, features: torch.Tensor, summary: torch.Tensor) -> torch.Tensor:
+        """Map features and summaries (B, N, k, d) to query vectors of the same shape."""
+        return self.output(features * summary).relu()
+
+
+class ConvolvedQueryVectors(ContextualQueryVectors):
+    """The function beta of OA-CA: the features of a query token, convolved with filters from its summary."""
+
+    def add_layers(self) -> None:
+        self.width = math.isqrt(self.head_size)
+        self.filters = HeadwiseLinear(self.num_heads, self.head_size, self.width * self.width)
+        self.biases = HeadwiseLinear(self.num_heads, self.head_size, self.width)
+
+    def combine(self, features: torch.Tensor, summary: torch.Tensor) -> torch.Tensor:
         filters = self.filters(summary).unflatten(-1, (self.width, self.width))  # [filter, tap]
         pieces = features.unflatten(-1, (self.width, self.width))  # [place, tap]
         return (filters @ pieces.transpose(-1, -2) + self.biases(summary)[..., None]).flatten(-2)
+
+
+ALPHAS: dict[str, type[ElementwiseTrunk | ConvolutionTrunk]] = {
+    "product": ElementwiseTrunk,
+    "convolution": ConvolutionTrunk,
+}
+"""Features of pairs for the function alpha, by name."""
+
+BETAS: dict[str, type[QueryVectors]] = {
+    "query": QueryVectors,
+    "product": ContextualQueryVectors,
+    "convolution": ConvolvedQueryVectors,
+}
+"""Functions beta by name."""

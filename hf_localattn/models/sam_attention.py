@@ -7,6 +7,7 @@ are tokens. A row with only padding counts as a text of one token, the first.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -18,6 +19,9 @@ from .sam_bilstm import InitializedByTorch
 
 INITIAL_THRESHOLD = 0.1
 """Default initial value of a learned threshold (table 4)."""
+
+SOFTMAXES: dict[str, Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]] = {"softmax": masked_softmax}
+"""Functions from scores (B, L) and a mask to the weights of tokens, by `tam_softmax`. sam_entmax.py adds one."""
 
 
 class PooledAttention(nn.Module):
@@ -72,7 +76,8 @@ class FeatureAttention(PooledAttention):
 class TokenAttention(PooledAttention):
     """Token-wise attention module (TAM, equations 5 and 6).
 
-    `X'' = M X'` with `M = softmax(FFN(max over features) + FFN(mean over features))` over tokens.
+    `X'' = M X'` with `M = softmax(FFN(max over features) + FFN(mean over features))` over tokens. `tam_softmax` may
+    name another function than softmax.
 
     The network reads the values of all positions, counted from the first token and 0 after the last; or, with
     `tam_ffn="token"`, the value of one token.
@@ -87,6 +92,7 @@ class TokenAttention(PooledAttention):
             bias=by_position,
         )
         self.by_position, self.max_length = by_position, max_length
+        self.softmax = config.choose_layer("tam_softmax", SOFTMAXES)
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Map states (B, L, D) to weighted states (B, L, D) and token weights (B, L).
@@ -101,7 +107,7 @@ class TokenAttention(PooledAttention):
             places = self.places(maximum, mask)
             scores = self.scores(self.aligned(maximum, places), self.aligned(mean, places))
             scores = scores.gather(1, places.clamp(max=self.max_length - 1))
-        attention = masked_softmax(scores, mask)
+        attention = self.softmax(scores, mask)
         return states * attention.unsqueeze(-1), attention
 
     def places(self, values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

@@ -5,9 +5,12 @@ Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3,
 Shapes: B batch, L tokens, heads, D width of a head.
 """
 
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional
+from transformers import initialization as init
 
 
 class LocalGate(nn.Linear):
@@ -19,6 +22,23 @@ class LocalGate(nn.Linear):
 
     def __init__(self, width: int):
         super().__init__(width, 1)
+
+
+class DistanceSlope(nn.Module):
+    """Bias of local attention that falls with the distance of words, `-softplus(w) * D` with a learned w."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.empty(1))  # named so that Trainer's weight decay passes over it
+
+    def initialize(self) -> None:
+        """Start with a slope of 1."""
+        init.constant_(self.bias, math.log(math.e - 1))
+
+    def forward(self, distances: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Map distances (B, 1, L, L), -1 at excluded keys, to a mask that is added to scores."""
+        mask = (-functional.softplus(self.bias) * distances).to(dtype)
+        return mask.masked_fill(distances < 0, torch.finfo(dtype).min)
 
 
 def gated_attention(

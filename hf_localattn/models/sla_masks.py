@@ -86,8 +86,8 @@ def syntax_tables(
         connect_roots (*optional*, defaults to False): If True, edges connect all roots of a segment, one per sentence.
 
     Returns:
-        The tables of the mask, which is not symmetric: only the query's neighbors count. All tokens of the other
-        segment are allowed.
+        The tables of the mask, which is not symmetric: only the query's neighbors count, as in equations 2 and 4. (The
+        sentence before equation 3 says the transpose.) All tokens of the other segment are allowed.
     """
     word_index, is_open_key = without_open_keys(word_index)
     first = first_tokens(word_index)

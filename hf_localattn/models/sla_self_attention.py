@@ -18,7 +18,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_local_attention import LocalAttentionConfig
-from .sla_attention import LocalGate, gated_attention, mix
+from .sla_attention import DistanceSlope, LocalGate, gated_attention, mix
 from .sla_masks import MaskTables
 from .sla_row_blocks import attend_by_blocks
 
@@ -129,6 +129,7 @@ class LocalSelfAttention(nn.Module):
     value: nn.Module
     dropout: nn.Dropout
     gate: LocalGate
+    slope: DistanceSlope
     attention_head_size: int
     scaling: float
 
@@ -158,6 +159,8 @@ class LocalSelfAttention(nn.Module):
         gate: Any = None if local_mask is None else self.gate(hidden_states).sigmoid()
         if gate is not None:
             record.gates.append(gate.squeeze(-1))
+        if hasattr(self, "slope"):
+            local_mask = self.slope(local_mask, query.dtype)
         weights = None
         if isinstance(local_mask, MaskTables):
             dropout = self.dropout.p if self.training else 0.0
