@@ -9,9 +9,8 @@ from torch.compiler import is_compiling
 from transformers.utils import can_return_tuple, logging
 
 from .configuration_oa_xlnet import OaXLNetConfig
-from .masking import ensure_nonempty_mask, masked_mean
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
-from .oa_attention import OrthogonalAttentionBlock, query_positions
+from .oa_attention import OrthogonalAttentionBlock, add_text, query_positions
 from .oa_interaction import HeadwiseLinear, initialize
 from .task_heads import (
     MaskedLMHead,
@@ -90,15 +89,12 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
             self.warn_without_query(real)
             # `take_along_dim` would limit an exported graph to the sizes of its example.
             places = positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])
-            if self.config.text_in_query:
-                real = torch.cat([real, real.any(-1, keepdim=True)], dim=-1)
             local = self.dropout(states)
             for block in self.blocks:
-                query = local.gather(1, places)
+                query, is_query = local.gather(1, places), real
                 if self.config.text_in_query:
-                    text = masked_mean(local, ensure_nonempty_mask(mask))
-                    query = torch.cat([query, text.unsqueeze(1)], dim=1)
-                local, attention = block(local, query, mask, real, kwargs["output_attentions"])
+                    query, is_query = add_text(query, is_query, local, mask)
+                local, attention = block(local, query, mask, is_query, kwargs["output_attentions"])
                 weights.append(attention)
             states = self.dropout(local) + states
         return LocalModelOutput(

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .configuration_oa_xlnet import INTERACTIONS, OaXLNetConfig
-from .masking import argsort_mask_first, ensure_nonempty_mask, masked_softmax
+from .masking import argsort_mask_first, ensure_nonempty_mask, masked_mean, masked_softmax
 from .oa_interaction import BETAS, PairInteraction, PairMaps
 
 
@@ -153,3 +153,16 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
         torch._check(size <= order.shape[1])
         order = order[:, :size]
     return order, query_mask.gather(1, order)
+
+
+def add_text(
+    query: torch.Tensor, query_mask: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Add the mean of the context (B, M, D) to the query tokens (B, N, D) and to their mask (B, N), as a last token.
+
+    Rows without query tokens stay without one. A copy of a token in place of the mean would not train beta: with equal
+    values, the weights of the softmax do not matter.
+    """
+    text = masked_mean(context, ensure_nonempty_mask(context_mask))
+    mask = torch.cat([query_mask, query_mask.any(-1, keepdim=True)], dim=-1)
+    return torch.cat([query, text.unsqueeze(1)], dim=1), mask

@@ -22,7 +22,7 @@ def entmax15(scores: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Te
     halves = (halves - halves.amax(-1, keepdim=True)).clamp(min=-1)  # tau is at least -1
     with torch.no_grad():
         ordered = halves.sort(descending=True).values
-        count = torch.arange(1, ordered.shape[-1] + 1, device=ordered.device)
+        count = torch.arange(1, ordered.shape[-1] + 1, dtype=ordered.dtype, device=ordered.device)
         mean = ordered.cumsum(-1) / count
         variance = ordered.square().cumsum(-1) / count - mean.square()
         taus = mean - (1 / count - variance).clamp(min=0).sqrt()
@@ -31,8 +31,8 @@ def entmax15(scores: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Te
     # Newton's step leaves tau as it is, and gives it the gradient of the root of `sum - 1`.
     roots = (halves - tau).clamp(min=0)
     tau = tau + (roots.square().sum(-1, keepdim=True) - 1) / (2 * roots.sum(-1, keepdim=True)).detach()
-    weights = (halves - tau).clamp(min=0).square().to(scores.dtype)
-    return weights if mask is None else weights.masked_fill(~mask, 0.0)
+    weights = (halves - tau).clamp(min=0).square()
+    return weights.masked_fill(halves == -1, 0.0).to(scores.dtype)  # exactly, whatever the rounding of tau
 
 
 SOFTMAXES["entmax15"] = entmax15
