@@ -67,9 +67,6 @@ class OaXLNetConfig(LocalAttentionConfig):
             heads.
         **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
 
-    Raises:
-        ValueError: A field has an invalid value. The message names the field, the value and valid ones.
-
     Example:
         >>> from hf_localattn import OaXLNetConfig
         >>> config = OaXLNetConfig(local_attention="ca", num_oa_layers=1)

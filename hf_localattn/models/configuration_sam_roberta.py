@@ -49,9 +49,6 @@ class SamRobertaConfig(LocalAttentionConfig):
             later change takes effect at the next call of `train()`.
         **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
 
-    Raises:
-        ValueError: A field has an invalid value. The message names the field, the value and valid ones.
-
     Example:
         >>> from hf_localattn import SamRobertaConfig
         >>> SamRobertaConfig(bilstm_merge="sum").encoded_size

@@ -50,9 +50,6 @@ class SlaBertConfig(LocalAttentionConfig):
         pooler_begins_afresh (bool, *optional*, defaults to False): True if the pooler is new, because the backbone's
             checkpoint has none. Set when a backbone is loaded.
 
-    Raises:
-        ValueError: If a field has an invalid value. The message names the field, its value and the remedy.
-
     Example:
         >>> config = SlaBertConfig(syntax_threshold=4, sla_layers=[8, 9, 10, 11])
         >>> config.num_active_local_layers

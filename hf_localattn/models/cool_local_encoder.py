@@ -1,7 +1,6 @@
 """Local layers of COOL, and the base class of its models.
 
-Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing
-Tasks (Zhu, Ng and Bressan), section 3.3.
+Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3.
 
 Shapes: B batch, L tokens, F width of the local layers, K window, N heads.
 """
@@ -70,10 +69,10 @@ LAYERS: dict[str, type[LocalLayer]] = {"outlook": OutlookLayer}
 
 
 class Fusion(nn.Module):
-    """Combine the global and the local state of every token, for local layers that are parallel to the encoder.
+    """Combine the global and the local state of every token, which the paper does not define.
 
-    The paper does not define fusion. "concat" has two linear layers with GELU between them over both states; "sum"
-    adds the projected local state to the global one; "gate" averages these two, by a weight that each token predicts.
+    "concat" has two linear layers with GELU between them over both states; "sum" adds the projected local state to the
+    global one; "gate" averages these two, by a weight that each token predicts.
     """
 
     def __init__(self, config: CoolConfig):
@@ -98,10 +97,7 @@ class Fusion(nn.Module):
 
 
 class LocalEncoder(nn.Module):
-    """Optional convolutional block, local layers, and a projection to the output width if that differs.
-
-    With the fusion "gate" in mode "g2l", the output is the balance of input and local states.
-    """
+    """Optional convolutional block, local layers, and a projection or fusion to the output width if needed."""
 
     def __init__(self, config: CoolConfig):
         super().__init__()

@@ -1,7 +1,6 @@
 """COOL: a pretrained encoder with a context outlooker on top of, below or parallel to it.
 
-Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing
-Tasks (Zhu, Ng and Bressan), section 3 and figures 1 and 2.
+Source: COOL, a Context Outlooker, and its Application to Question Answering (Zhu, Ng and Bressan), section 3.
 
 Shapes: B batch, L tokens, H width of the encoder, F width of the local layers.
 """

@@ -170,11 +170,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         return self.base_model.backbone
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the word embeddings of the backbone."""
         return self.backbone_model.get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word embeddings of the backbone."""
         self.backbone_model.set_input_embeddings(value)
         self._freeze()
 

@@ -1,7 +1,6 @@
 """Orthogonal attention: context tokens attend to query tokens, with keys and values for each pair.
 
-Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), sections 3.1
-and 3.2.
+Source: Orthogonal Attention (Khandelwal and Attar), sections 3.1 and 3.2.
 
 Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k the width of a head.
 """
@@ -23,13 +22,11 @@ class OrthogonalAttention(nn.Module):
     """Multi-head orthogonal attention.
 
     Each head computes `C_i = sum_j softmax_j(K_ij . Q_j / sqrt(d)) V_ij`. The heads are concatenated and multiplied by
-    W_D. The function alpha gives keys K and values V of pairs of a context token i and a query token j. The function
-    beta gives query vectors Q of query tokens. With one query token the softmax is always 1, and the gradient of beta
-    is 0.
+    W_D. The function alpha gives keys K and values V of pairs of a context token i and a query token j, and beta the
+    query vectors Q. With one query token the softmax is always 1, and the gradient of beta is 0.
 
     With `oa_chunk_size` keys and values are computed for some context tokens at a time, and recomputed in the backward
-    pass, with memory for (B, chunk, N, D) in place of (B, M, N, D). Chunks smaller than d save no more memory, since
-    the maps of the query tokens are (B, N, D, d).
+    pass, with memory for (B, chunk, N, D) in place of (B, M, N, D), but for at least (B, N, D, d).
     """
 
     def __init__(self, config: OaXLNetConfig):
@@ -51,8 +48,8 @@ class OrthogonalAttention(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Compute the attention Z (B, M, D) of context tokens (B, M, D) to query tokens (B, N, D).
 
-        The masks (B, M) and (B, N) are True at tokens and False at padding. With `output_attentions` the weights
-        before dropout (B, k, M, N) are returned, too. Rows without query tokens get zeros.
+        The masks (B, M) and (B, N) are True at tokens. With `output_attentions` the weights before dropout
+        (B, k, M, N) are returned, too. Rows without query tokens get zeros.
         """
         keys, values = self.interaction(context, query)
         seen = keys.features if self.shares_context else context
@@ -64,12 +61,10 @@ class OrthogonalAttention(nn.Module):
         else:
             recomputed = partial(checkpoint, self._attend, use_reentrant=False)
             attend = recomputed if torch.is_grad_enabled() else self._attend
-            parts = []
-            both = (one.features.split(self.chunk_size, dim=-1) for one in (keys, values or keys))
-            for of_keys, of_values in zip(*both, strict=True):
-                some = keys._replace(features=of_keys), values and values._replace(features=of_values)
-                parts.append(attend(vectors, query_mask, *some))
-            mixed, weights = (torch.cat(one, dim=-1) for one in zip(*parts, strict=True))
+            key_chunks = keys.split(self.chunk_size)
+            value_chunks = [None] * len(key_chunks) if values is None else values.split(self.chunk_size)
+            parts = [attend(vectors, query_mask, *chunk) for chunk in zip(key_chunks, value_chunks, strict=True)]
+            mixed, weights = (torch.cat(chunks, dim=-1) for chunks in zip(*parts, strict=True))
         mixed = self.output(mixed.permute(0, 3, 1, 2).flatten(-2))
         return mixed, weights.transpose(-1, -2) if output_attentions else None
 

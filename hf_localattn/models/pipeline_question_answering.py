@@ -162,17 +162,17 @@ class QuestionAnsweringPipeline(ChunkPipeline):
                 f" {room} of the context: choose less than these, or a larger `max_seq_len`."
             )
         encoded, _, offsets = encode_windows([question], [context], self.tokenizer, max_seq_len, doc_stride, padding)
-        if not any(offset is not None for own in offsets for offset in own):
+        if all(offset is None for window_offsets in offsets for offset in window_offsets):
             raise ValueError(f"The context {context[:60]!r} has no token that the model knows: give it some text.")
-        for number, own in enumerate(offsets):
+        for index, window_offsets in enumerate(offsets):
             window = Window(
-                {name: values[number] for name, values in encoded.items()},
-                encoded[number],
-                own,
-                no_answer_position(encoded, number, self.tokenizer),
+                {name: values[index] for name, values in encoded.items()},
+                encoded[index],
+                window_offsets,
+                no_answer_position(encoded, index, self.tokenizer),
                 context,
             )
-            yield {"window": window, "is_last": number == len(offsets) - 1}
+            yield {"window": window, "is_last": index == len(offsets) - 1}
 
     def _forward(self, inputs: dict[str, Any]) -> dict[str, Any]:
         windows = inputs["window"] if isinstance(inputs["window"], list) else [inputs["window"]]
@@ -197,8 +197,9 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         no_answer = 1.0
         for output in outputs:
             window = output["window"]
-            logits = (output[name][0] for name in ("starts", "ends"))
-            starts, ends = (without_pads(one, len(window.offsets), self.tokenizer) for one in logits)
+            length = len(window.offsets)
+            starts = without_pads(output["starts"][0], length, self.tokenizer)
+            ends = without_pads(output["ends"][0], length, self.tokenizer)
             if starts.isnan().any() or ends.isnan().any():
                 raise ValueError(f"The logits of {type(self.model).__name__} are not numbers: its training diverged.")
             inside = torch.tensor([offset is not None for offset in window.offsets])
@@ -211,15 +212,13 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             for pair in scores.argsort(descending=True, stable=True)[:most].tolist():
                 start, end = self._characters(window, int(first[pair]), int(last[pair]), align_to_words)
                 text = window.context[start:end]
-                if known := answers.get(text.lower()):
-                    known["score"] += float(scores[pair])
-                elif text:
-                    answers[text.lower()] = {"score": float(scores[pair]), "start": start, "end": end, "answer": text}
-        found = list(answers.values())
+                if text:
+                    answer = {"score": 0.0, "start": start, "end": end, "answer": text}
+                    answers.setdefault(text.lower(), answer)["score"] += float(scores[pair])
         if handle_impossible_answer:
-            found.append({"score": no_answer, "start": 0, "end": 0, "answer": ""})
-        found = sorted(found, key=lambda answer: -answer["score"])[:top_k]
-        return found[0] if len(found) == 1 else found
+            answers[""] = {"score": no_answer, "start": 0, "end": 0, "answer": ""}
+        best = sorted(answers.values(), key=lambda answer: -answer["score"])[:top_k]
+        return best[0] if len(best) == 1 else best
 
     def _characters(self, window: Window, first: int, last: int, align_to_words: bool) -> tuple[int, int]:
         """Return the characters [start, end) of a span of tokens, without blanks around it."""
@@ -253,15 +252,15 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
         contexts = [context] * len(questions) if isinstance(context, str) else list(context)
         if len(questions) != len(contexts):
             raise ValueError(f"{len(questions)} questions, but {len(contexts)} contexts: give as many, or one.")
-        return [_checked(*pair, f" {number}") for number, pair in enumerate(zip(questions, contexts, strict=True))]
-    given = inputs[0] if len(inputs) == 1 else inputs
-    if isinstance(given, torch.utils.data.Dataset):
-        return given
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        given = [given]
-    if isinstance(given, Sized):
-        return [read_example(example) for example in given]
-    return (example for example in given)  # the base class reads generators batch by batch
+        return [_checked(*pair, f" {index}") for index, pair in enumerate(zip(questions, contexts, strict=True))]
+    examples = inputs[0] if len(inputs) == 1 else inputs
+    if isinstance(examples, torch.utils.data.Dataset):
+        return examples
+    if isinstance(examples, str | Mapping) or not isinstance(examples, Iterable):
+        examples = [examples]
+    if isinstance(examples, Sized):
+        return [read_example(example) for example in examples]
+    return (example for example in examples)  # the base class reads generators batch by batch
 
 
 def read_example(example: Any) -> dict[str, str]:
@@ -271,10 +270,10 @@ def read_example(example: Any) -> dict[str, str]:
     return _checked(example["question"], example["context"])
 
 
-def _checked(question: Any, context: Any, number: str = "") -> dict[str, str]:
+def _checked(question: Any, context: Any, place: str = "") -> dict[str, str]:
     for name, text in (("question", question), ("context", context)):
         if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"`{name}`{number} is {str(text)[:20]!r}: give a text.")
+            raise ValueError(f"`{name}`{place} is {str(text)[:20]!r}: give a text.")
     return {"question": question, "context": context}
 
 

@@ -40,16 +40,16 @@ class LocalAttentionRecord:
 def self_attentions(backbone: PreTrainedModel) -> list[Any]:
     """Return the self-attention modules of an encoder, one per layer. Raise `ValueError` if it is not like BERT."""
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
-    found: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
+    attentions: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
     has_interface = hasattr(sys.modules[type(backbone).__module__], "ALL_ATTENTION_FUNCTIONS")
-    is_like_bert = found and all(_is_like_berts(module, backbone.config.hidden_size) for module in found)
+    is_like_bert = attentions and all(_is_like_berts(module, backbone.config.hidden_size) for module in attentions)
     if not has_interface or not is_like_bert:
         raise ValueError(
             f"The backbone {backbone.config.model_type!r} cannot have local attention inside its layers: its "
             "self-attention does not go through transformers' attention interface as BERT's does. Use bert, roberta "
             "or electra, or one that is built like them, such as xlm-roberta."
         )
-    return found
+    return attentions
 
 
 def _is_like_berts(module: Any, width: int) -> bool:

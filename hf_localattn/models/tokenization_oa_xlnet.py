@@ -62,12 +62,12 @@ def read_cues(text: str | Sequence[str], mode: str) -> Reading:
     return read(text, mode) if has_marker else Reading(text)
 
 
-def _written(marker: str, mode: str, number_of_cues: int) -> str:
+def _written(marker: str, mode: str, num_cues: int) -> str:
     if mode == "drop":
         return ""
     if mode == "keep":
         return CUE_MARKER
-    return TYPED_MARKERS["multi" if number_of_cues > 1 else "single"] if marker == CUE_MARKER else marker
+    return TYPED_MARKERS["multi" if num_cues > 1 else "single"] if marker == CUE_MARKER else marker
 
 
 def _read_text(text: str, mode: str) -> Reading:
@@ -101,31 +101,31 @@ def _read_text(text: str, mode: str) -> Reading:
 def _read_words(words: Sequence[str], mode: str) -> Reading:
     cues = set()
     after_marker = False
-    for number, word in enumerate(words):
+    for index, word in enumerate(words):
         if is_marker(word):
             after_marker = True
         elif _MARKER.search(word):
             raise ValueError(
-                f"Word {number} ({word!r}) contains a cue marker and other characters: make it a separate word."
+                f"Word {index} ({word!r}) contains a cue marker and other characters: make it a separate word."
             )
         elif after_marker and word.strip():
-            cues.add(number)
+            cues.add(index)
             after_marker = False
     encoded: list[str] = []
     origins: list[tuple[int, Offsets | None]] = []
-    for number, word in enumerate(words):
+    for index, word in enumerate(words):
         if not is_marker(word):
             encoded.append(word)
-            origins.append((number, None))
+            origins.append((index, None))
         elif written := _written(word, mode, len(cues)):
             encoded.append(written)
-            origins.append((number, (0, len(word))))
+            origins.append((index, (0, len(word))))
 
     def restored(offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
         if word is None:
             return offsets, word
-        number, whole = origins[word]
-        return whole or offsets, number
+        index, whole = origins[word]
+        return whole or offsets, index
 
     return Reading(encoded, True, lambda offsets, word: word in cues, restored if encoded != list(words) else None)
 
@@ -202,13 +202,13 @@ class OaXLNetTokenizer(BackboneTokenizer):
             return encoded
 
         samples = [
-            [read_cues(one, self.cue_marker) for one in sample]
+            [read_cues(words, self.cue_marker) for words in sample]
             for sample in samples_of(text, text_pair, is_split_into_words)
         ]
         protected = 1 if kwargs.get("truncation_strategy") == "only_first" else 0
         columns: dict[str, list[list]] = {"query_mask": []}
         for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True):
-            if any(one.restored is not None for one in samples[sample]):
+            if any(reading.restored is not None for reading in samples[sample]):
                 _restore(encoding, samples[sample])
             columns["query_mask"].append(self._query_mask(encoding, samples[sample], protected))
         if "offset_mapping" in encoded:
@@ -220,7 +220,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         """Return 1 at the tokens of cue words, or of the text that is the query."""
         segment = _SEGMENTS[self.query_segment]
         named = len(texts) == 2 and segment is not None
-        if any(one.has_marker for one in texts) and not named:
+        if any(reading.has_marker for reading in texts) and not named:
             tokens = zip(encoding.sequence_ids, encoding.offsets, encoding.word_ids, strict=True)
             mask = [int(of is not None and texts[of].is_cue(offsets, word)) for of, offsets, word in tokens]
             return _other_words(encoding, mask) if self.random_query else mask
@@ -232,7 +232,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         if isinstance(text, str) or (split and isinstance(text, list | tuple) and text and isinstance(text[0], str)):
             return read_cues(text, self.cue_marker).encoded
         if isinstance(text, list | tuple):
-            texts = [self._to_encode(one, split) for one in text]
+            texts = [self._to_encode(part, split) for part in text]
             return tuple(texts) if isinstance(text, tuple) else texts
         return text  # not a text: the base class raises the error
 
