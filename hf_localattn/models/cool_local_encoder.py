@@ -31,10 +31,12 @@ class OutlookLayer(LocalLayer):
 
     def __init__(self, config: CoolConfig):
         super().__init__()
-        size, self.window = config.local_size, config.outlook_kernel_size
+        size = config.local_size
+        self.window = config.outlook_kernel_size
         self.num_heads = config.outlook_num_heads or size
         self.scale = (size // self.num_heads) ** -0.5
-        self.joint_softmax, self.mask_outside_window = config.outlook_softmax == "window", config.mask_outside_window
+        self.joint_softmax = config.outlook_softmax == "window"
+        self.mask_outside_window = config.mask_outside_window
         self.dropout = config.outlook_dropout
         self.value = nn.Linear(size, size, bias=config.qkv_bias)
         self.attention_scores = nn.Linear(size, self.window * self.window * self.num_heads, bias=config.qkv_bias)
@@ -77,7 +79,9 @@ class Fusion(nn.Module):
 
     def __init__(self, config: CoolConfig):
         super().__init__()
-        self.kind, size, local_size = config.fusion, config.backbone_config.hidden_size, config.local_size
+        self.kind = config.fusion
+        size = config.backbone_config.hidden_size
+        local_size = config.local_size
         self.projection = nn.Linear(size + local_size if self.kind == "concat" else local_size, size)
         if self.kind == "concat":
             self.output = nn.Linear(size, size)

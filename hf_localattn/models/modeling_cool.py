@@ -63,7 +63,8 @@ class CoolModel(CoolPreTrainedModel):
             words = states if input_ids is None else self.get_input_embeddings()(input_ids)
             local, weights = self.local_encoder(words, mask, kwargs["output_attentions"])
             if self.config.mode == "l2g":
-                input_ids, inputs_embeds = None, local
+                input_ids = None
+                inputs_embeds = local
         outputs = self.forward_backbone(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
         )

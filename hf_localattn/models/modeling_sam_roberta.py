@@ -103,9 +103,6 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
 
         The inputs are those of the heads. With `output_attentions` the output has `feature_attention` (B, D) and
         `token_attention` (B, L), if the model computes them.
-
-        Raises:
-            ValueError: A text has more tokens than `tam_max_length`, or inputs are invalid.
         """
         self.resolve_output_flags(kwargs)
         length = check_inputs(input_ids, inputs_embeds, attention_mask).shape[1]

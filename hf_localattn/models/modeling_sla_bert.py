@@ -215,8 +215,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         `SlaBertTokenizer` returns `word_index` and `dep_heads`, each (B, L), -1 at special tokens and padding. The
         first is the index of each token's word, which the second segment continues; at tokens that all tokens may
         attend to, it is -2 - index. The second is the position of the first token of the word's head; a root points at
-        its own first token. "syntax", "soft" and "sgnet" need both, "window" the first, "lisa" the second in training. The
-        other inputs are those of the heads.
+        its own first token. "syntax", "soft" and "sgnet" need both, "window" the first, "lisa" the second in training.
+        The other inputs are those of the heads.
 
         With `output_attentions=True` the output has `gates`; with `attn_implementation="eager"` it also has
         `local_attentions` (B, heads, L, L), and its `attentions` are the mixture of global and local attention
@@ -227,7 +227,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
         tokens = None if attention_mask is None else attention_mask != 0
         structure = self.checked_structure(states, tokens, word_index=word_index, dep_heads=dep_heads)
-        record, local_loss = LocalAttentionRecord(), None
+        record = LocalAttentionRecord()
+        local_loss = None
         if self.local_mask is not None:
             kwargs |= {
                 "record": record,
@@ -241,7 +242,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         outputs = self.forward_backbone(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
         )
-        states, pooled = outputs.last_hidden_state, None
+        states = outputs.last_hidden_state
+        pooled = None
         if self.syntax_layer is not None:
             states, local_loss = self.syntax_layer(states, record)
         if getattr(self.backbone, "pooler", None) is not None:
@@ -264,7 +266,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         Code that does not know these inputs, such as transformers' pipelines, pads them with 0. After such padding on
         the left, heads are shifted.
         """
-        needed, kind = self.config.required_inputs, self.config.local_attention
+        needed = self.config.required_inputs
+        kind = self.config.local_attention
         for name, value in structure.items():
             if value is None and name in needed and kind != "lisa":  # which needs it in training
                 raise ValueError(
@@ -287,7 +290,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         self, states: torch.Tensor, tokens: torch.Tensor | None, wants_attentions: bool, **structure: torch.Tensor
     ) -> dict[str, Any]:
         """Return the masks of gated layers: whole ones, or those of attention in a kernel or by blocks of rows."""
-        config, backbone = self.config, self.backbone
+        config = self.config
+        backbone = self.backbone
         if config.local_attention == "window":
             tables = window_tables(**structure, window_size=config.window_size)
         else:
@@ -300,9 +304,11 @@ class SlaBertModel(SlaBertPreTrainedModel):
         rows = limited_rows(tables.rows, tokens)
         local: Any
         if not wants_attentions and is_in_kernel(backbone, tables):
-            local, pads = tables.without_padding(tokens), tokens
+            local = tables.without_padding(tokens)
+            pads = tokens
         elif not wants_attentions and is_split(states, backbone.config._attn_implementation):
-            local, pads = rows, None if tokens is None or tokens.all() else tokens
+            local = rows
+            pads = None if tokens is None or tokens.all() else tokens
         else:
             return {"local_mask": prepared_mask(rows(slice(None)), backbone.config, backbone.dtype)}
         if pads is None:

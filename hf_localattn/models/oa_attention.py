@@ -36,7 +36,8 @@ class OrthogonalAttention(nn.Module):
         self.interaction = PairInteraction(config)
         self.query_vectors = BETAS[INTERACTIONS[config.local_attention].beta](config)
         self.output = nn.Linear(size, size, bias=False)
-        self.dropout, self.chunk_size = config.oa_dropout, config.oa_chunk_size
+        self.dropout = config.oa_dropout
+        self.chunk_size = config.oa_chunk_size
 
     def forward(
         self,

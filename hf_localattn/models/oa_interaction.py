@@ -116,8 +116,8 @@ class ElementwiseTrunk(PairFeatures):
 class ConvolutionTrunk(PairFeatures):
     """Pair features as convolutions of context features with filters from the query token (OA-C, OA-CA).
 
-    Filters have size s and stride s, so that each gives s outputs, which are adjacent. There are `conv_num_filters` for
-    each query token and head: by default s, as in the paper's text; the printed equation has 1.
+    Filters have size s and stride s, so that each gives s outputs, which are adjacent. Each query token and head has
+    `conv_num_filters`: by default s, as in the paper's text; the printed equation has 1.
     """
 
     def __init__(self, config: OaXLNetConfig):
@@ -146,7 +146,8 @@ class PairInteraction(nn.Module):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        heads, sharing = config.block_heads, config.kv_sharing
+        heads = config.block_heads
+        sharing = config.kv_sharing
         new_trunk = ALPHAS[INTERACTIONS[config.local_attention].alpha]
         self.trunk = new_trunk(config)
         self.value_trunk = new_trunk(config) if sharing == "none" else None

@@ -18,7 +18,8 @@ from .forward_inputs import accepted_inputs, longest_input, without_pads
 
 logger = logging.getLogger(__name__)
 
-USUAL_LENGTH, USUAL_STRIDE = 384, 128
+USUAL_LENGTH = 384
+USUAL_STRIDE = 128
 
 MIN_NEW_TOKENS = 16
 """Fewest new tokens of a window: a very long question would split a passage into hundreds of windows."""
@@ -223,15 +224,18 @@ class QuestionAnsweringPipeline(ChunkPipeline):
     def _characters(self, window: Window, first: int, last: int, align_to_words: bool) -> tuple[int, int]:
         """Return the characters [start, end) of a span of tokens, without blanks around it."""
         if align_to_words:
-            encoding, passage = window.encoding, int(question_is_first(self.tokenizer))
+            encoding = window.encoding
+            passage = int(question_is_first(self.tokenizer))
             words = [encoding.token_to_word(token) for token in (first, last)]
             if None not in words:
                 first, _ = encoding.word_to_tokens(words[0], passage)
                 last = encoding.word_to_tokens(words[1], passage)[1] - 1
-        begin, stop = window.offsets[first], window.offsets[last]
+        begin = window.offsets[first]
+        stop = window.offsets[last]
         assert begin is not None  # both are tokens of the passage
         assert stop is not None
-        start, end = begin[0], stop[1]
+        start = begin[0]
+        end = stop[1]
         text = window.context[start:end]
         return start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
 
@@ -350,10 +354,9 @@ def no_answer_position(encoded: BatchEncoding, window: int, tokenizer: PreTraine
 def possible_spans(
     starts: torch.Tensor, ends: torch.Tensor, inside: torch.Tensor, max_tokens: int, most: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first and the last tokens (P,) of the spans inside a passage that have at most `max_tokens` tokens.
+    """Return the first and the last tokens (P,) of spans of at most `max_tokens` tokens, True in `inside` (L,).
 
-    `starts` and `ends` (L,) are logits, `inside` (L,) is true in the passage. The `most` best first and best last
-    tokens are combined, by default all.
+    The first and last tokens with the `most` best logits `starts` and `ends` (L,) are combined, by default all.
     """
     tokens = inside.nonzero().flatten()
     first = tokens[starts[tokens].argsort(descending=True, stable=True)[:most]]

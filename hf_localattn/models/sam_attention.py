@@ -63,7 +63,8 @@ class FeatureAttention(PooledAttention):
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Map states (B, L, D) to weighted states (B, L, D), 0 at padding, and feature weights (B, D)."""
-        mask, lowered = ensure_nonempty_mask(mask), states
+        mask = ensure_nonempty_mask(mask)
+        lowered = states
         if mask is not None:
             pads = ~mask.unsqueeze(-1)
             lowered = states.masked_fill(pads, torch.finfo(states.dtype).min)
@@ -84,14 +85,16 @@ class TokenAttention(PooledAttention):
     """
 
     def __init__(self, config: SamRobertaConfig):
-        by_position, max_length = config.tam_ffn == "position", config.tam_max_length
+        by_position = config.tam_ffn == "position"
+        max_length = config.tam_max_length
         # With "token" all tokens share the second bias, which the softmax would cancel.
         super().__init__(
             max_length if by_position else 1,
             config.tam_hidden_size or (max(max_length // 16, 1) if by_position else 16),
             bias=by_position,
         )
-        self.by_position, self.max_length = by_position, max_length
+        self.by_position = by_position
+        self.max_length = max_length
         self.softmax = config.choose_layer("tam_softmax", SOFTMAXES)
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -100,7 +103,8 @@ class TokenAttention(PooledAttention):
         The weights sum to 1 in each row and are 0 at padding. No text may have more tokens than `tam_max_length`.
         """
         mask = ensure_nonempty_mask(mask)
-        maximum, mean = states.amax(-1), states.mean(-1)
+        maximum = states.amax(-1)
+        mean = states.mean(-1)
         if not self.by_position:
             scores = self.scores(maximum.unsqueeze(-1), mean.unsqueeze(-1)).squeeze(-1)
         else:

@@ -140,7 +140,8 @@ def _heads(owners: Sequence[int], merged: dict[int, int], heads: Sequence[int] |
     if heads is None:
         return {**first, NO_WORD: NO_WORD}
 
-    reach, tops = first, {}
+    reach = first
+    tops: dict[int, int] = {}
     if merged:
         reach = first | {word: first[owner] for word, owner in merged.items()}
         groups: dict[int, list[int]] = {}
@@ -154,5 +155,6 @@ def _heads(owners: Sequence[int], merged: dict[int, int], heads: Sequence[int] |
 def _depth(word: int, heads: Sequence[int]) -> int:
     depth = 0
     while heads[word] != word:
-        word, depth = heads[word], depth + 1
+        word = heads[word]
+        depth = depth + 1
     return depth

@@ -65,21 +65,23 @@ def gated_attention(
         local_mask (*optional*): Mask of local attention, in the same form.
         scaling: Factor of the scores, D ** -0.5.
         dropout (*optional*, defaults to 0.0): Dropout probability, applied to both attentions independently.
-        training (*optional*, defaults to False): If True, apply dropout.
+        training (*optional*, defaults to False): Apply dropout.
 
     Returns:
         The output (B, L, heads, D); the mixed weights (B, heads, L, L); and the local weights (B, heads, L, L), or
         None without a gate. All are after dropout.
     """
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
-    weights, local_weights = _softmax(scores, mask), None
+    weights = _softmax(scores, mask)
+    local_weights = None
     if gate is None:
         weights = functional.dropout(weights, p=dropout, training=training)
     else:
         local_weights = _softmax(scores, local_mask)
         if training and dropout:
             kept, local_kept = _two_draws(scores, dropout)
-            weights, local_weights = weights * kept, local_weights * local_kept
+            weights = weights * kept
+            local_weights = local_weights * local_kept
         weights = mix(weights, local_weights, gate.unsqueeze(1))
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights, local_weights
 

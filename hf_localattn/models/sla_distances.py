@@ -72,7 +72,9 @@ def local_mask(
         allowed = limited_rows(lambda rows: masks[-1][:, rows], tokens)(slice(None))
         return prepared_mask(allowed, backbone.config, backbone.dtype)
     if backbone.config._attn_implementation == "flex_attention":
-        raise ValueError('`local_attention="soft"` adds to the scores: set `attn_implementation` to "sdpa" or "eager".')
+        raise ValueError(
+            '`local_attention="soft"` adds to the scores: set `attn_implementation` to "sdpa" or "eager".'
+        )
     distances = torch.stack(masks).logical_not().sum(0)
     allowed = limited_rows(lambda rows: torch.ones_like(masks[0][:, rows]), tokens)(slice(None))
     return distances.masked_fill(~allowed, -1).unsqueeze(1)

@@ -317,14 +317,16 @@ class MaskedLMHead(LabelingHead):
 
     def _tie_to_backbone(self, stock: PreTrainedModel) -> None:
         """Replace the encoder of transformers' class by a stand-in, and tie the head to the backbone instead."""
-        encoder, ours = f"{stock.base_model_prefix}.", f"{self.base_model_prefix}.backbone."
+        encoder = f"{stock.base_model_prefix}."
+        ours = f"{self.base_model_prefix}.backbone."
 
         def name_here(name: str) -> str:
             return f"{ours}{name.removeprefix(encoder)}" if name.startswith(encoder) else f"masked_lm.{name}"
 
         tied = {name_here(target): name_here(source) for target, source in (stock._tied_weights_keys or {}).items()}
         self._tied_weights_keys = tied
-        stock._tied_weights_keys, stock.all_tied_weights_keys = {}, {}
+        stock._tied_weights_keys = {}
+        stock.all_tied_weights_keys = {}
         setattr(stock, stock.base_model_prefix, GivenStates())
 
     @torch.no_grad()

@@ -38,7 +38,7 @@ Offsets = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text or a list of words to encode, with the alignment to the given one."""
+    """Text or list of words to encode, aligned with the given one."""
 
     encoded: str | Sequence[str]
     has_marker: bool = False  # in the given text, even if no word follows it
@@ -51,11 +51,9 @@ class Reading:
 def read_cues(text: str | Sequence[str], mode: str) -> Reading:
     """Find the cue words of a text and rewrite its markers.
 
-    The word after a marker is a cue word. In a text, a cue word is a sequence of letters and digits, with apostrophes
-    or hyphens between them; any other cue ends at the next space. In a list, where markers are separate words, the
-    next word that is not empty is the cue word. A marker at the end is ignored.
-
-    `mode` is `cue_marker` of the tokenizer. "drop" also removes the spaces after markers, other modes those before.
+    The word after a marker is a cue word: in a text, letters and digits with apostrophes or hyphens between them, or
+    all up to the next space; in a list, where markers are separate words, the next word that is not empty. A marker at
+    the end is ignored. `mode` is `cue_marker` of the tokenizer.
     """
     read: Any = _read_text if isinstance(text, str) else _read_words
     has_marker = any(map(_MARKER.search, [text] if isinstance(text, str) else text))
@@ -87,12 +85,14 @@ def _read_text(text: str, mode: str) -> Reading:
 
     def is_cue(offsets: Offsets, word: int | None) -> bool:
         # An empty token, such as a byte-level space with trimmed offsets, belongs to the word that starts there.
-        start, stop = offsets[0], max(offsets[1], offsets[0] + 1)
+        start = offsets[0]
+        stop = max(offsets[1], offsets[0] + 1)
         return any(start < end and begin < stop for begin, end in cues)
 
     def restored(offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
         begin, end = offsets
-        start, stop = origins[begin][0], origins[max(begin, end - 1)][1]
+        start = origins[begin][0]
+        stop = origins[max(begin, end - 1)][1]
         return (start, stop if begin < end else start), word
 
     return Reading(encoded, True, is_cue, restored if encoded != text else None)
@@ -153,9 +153,8 @@ class OaXLNetTokenizer(BackboneTokenizer):
         query_segment (str, *optional*, defaults to "auto"): The query in a pair of texts: "first"; "second"; or
             "auto", which uses the markers or, without markers, the text that is not truncated: the second with
             `truncation="only_first"`, else the first.
-        random_query (bool, *optional*, defaults to False): Mark as many other words of the text in place of its cue
-            words. They are drawn at random, but are the same whenever the text is encoded. This is a control: a gain
-            that remains with it does not come from the query.
+        random_query (bool, *optional*, defaults to False): Mark as many other words of the text, always the same ones,
+            in place of its cue words. This is a control: a gain that remains with it does not come from the query.
 
     Raises:
         ValueError: A setting is unknown or, in a call, a word contains a marker and other characters.
@@ -254,7 +253,8 @@ def _restore(encoding: EncodingFast, texts: list[Reading]) -> None:
     The fields of an encoding are read-only, but its pickled state can be changed.
     """
     state = json.loads(encoding.__getstate__())
-    offsets, words = encoding.offsets, encoding.word_ids
+    offsets = encoding.offsets
+    words = encoding.word_ids
     for place, of in enumerate(encoding.sequence_ids):
         if of is not None and (restored := texts[of].restored) is not None:
             state["offsets"][place], state["words"][place] = restored(offsets[place], words[place])

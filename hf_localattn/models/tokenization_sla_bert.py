@@ -66,10 +66,8 @@ class SlaBertTokenizer(BackboneTokenizer):
             if another version is installed.
 
     Raises:
-        ValueError: If a setting is invalid. In calls: if `heads` do not form a tree, if they are given for a
-            text that is not split into words, or if the parser is a folder that a checkpoint, not the caller, named.
-        ImportError: In calls, if spaCy is not installed.
-        OSError: In calls, if the pipeline is not installed.
+        ValueError: A setting is invalid. In calls: `heads` do not form a tree, or the text is not split into words.
+            Other errors are those of `check_parser`.
 
     Example:
         >>> from transformers import AutoTokenizer
@@ -145,9 +143,9 @@ class SlaBertTokenizer(BackboneTokenizer):
         """Load the parser, if any, before the first text needs it.
 
         Raises:
-            ImportError: If spaCy is not installed.
-            OSError: If the pipeline is not installed.
-            ValueError: If the pipeline cannot parse, or is a folder that a checkpoint, not the caller, named.
+            ImportError: spaCy is not installed.
+            OSError: The pipeline is not installed.
+            ValueError: The pipeline cannot parse, or is a folder that a checkpoint, not the caller, named.
         """
         if self.parser is not None:
             load_pipeline(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)
@@ -161,7 +159,7 @@ class SlaBertTokenizer(BackboneTokenizer):
             texts: Strings, or tuples of words.
 
         Raises:
-            ImportError, OSError, ValueError: As in `check_parser`; also if a text is too long for spaCy.
+            ValueError: A text is too long for spaCy. Others are those of `check_parser`.
         """
         if self.parser is not None:
             parse(texts, self.parser, self.words, named_by_checkpoint=self.parser_named_by_checkpoint)

@@ -40,5 +40,9 @@ OA_XLNET = Family(
     },
     sample_inputs=sample_query,
     tiny_fields={"oa_dropout": 0.0, "classifier_dropout": 0.0},
-    ablations=({"num_oa_layers": 1}, {"text_in_query": True}, *({"local_attention": name} for name in ("em", "c", "ca", "none"))),
+    ablations=(
+        {"num_oa_layers": 1},
+        {"text_in_query": True},
+        *({"local_attention": name} for name in ("em", "c", "ca", "none")),
+    ),
 )

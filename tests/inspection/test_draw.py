@@ -10,9 +10,9 @@ from hf_localattn.inspection import (
     AttentionMap,
     GateValues,
     TokenWeights,
+    draw_features,
     draw_gates,
     draw_maps,
-    draw_features,
     draw_token_weights,
     picture,
     render_page,
@@ -80,7 +80,9 @@ def test_tokens_of_texts_are_broken_into_lines():
 
 
 def test_features_that_delta_removed_are_counted_and_have_a_color_of_their_own():
-    weights = [TokenWeights(("a", "joke"), np.ones(2) / 2, np.array(values)) for values in ([0.4, 0, 0], [0.2, 0.1, 0])]
+    weights = [
+        TokenWeights(("a", "joke"), np.ones(2) / 2, np.array(values)) for values in ([0.4, 0, 0], [0.2, 0.1, 0])
+    ]
     figure = draw_features(weights, ["delta", "less"])
     shown = " ".join(name.replace("\n", " ") for name, _ in extents(figure))
     assert "delta a joke 2 of 3 removed" in shown

@@ -140,7 +140,7 @@ class TestBlock(TestAttention):
 class TestTextInQuery(TestBlock):
     """The mean of the text is one more query token, except where the query is empty."""
 
-    cases = {"em": {"local_attention": "em"}, "ca": {"local_attention": "ca"}}
+    cases = {name: PLAIN[name] for name in ("em", "ca")}  # noqa: RUF012 (as of the base class)
     few = ("ca",)
 
     def run(self, module, inputs, masks):

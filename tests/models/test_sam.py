@@ -9,8 +9,8 @@ from hf_localattn.models.configuration_sam_roberta import SamRobertaConfig
 from hf_localattn.models.modeling_sam_roberta import SamRobertaForSequenceClassification, SamRobertaModel
 from hf_localattn.models.sam_attention import FeatureAttention, SequentialAttention, TokenAttention
 from hf_localattn.models.sam_baselines import DiSAN, RecurrentAttention
-from hf_localattn.models.sam_entmax import entmax15
 from hf_localattn.models.sam_bilstm import RecurrentEncoder
+from hf_localattn.models.sam_entmax import entmax15
 from tests.models.naive import MASK, EqualsLoop, assert_same, pair, random_states, randomized
 from tests.models.tiny import SAM_ROWS, SAM_SIZES, loss, main_outputs, run, tiny_config, tiny_model, token_ids
 from tests.reference import sam as reference

@@ -366,7 +366,8 @@ def test_distances_train_alike_in_both_implementations(fields):
 
 
 def test_what_distances_cannot_do_is_refused():
-    soft, pairs = (tiny_model("sla-bert", **fields) for fields in ({"local_attention": "soft"}, {"pair_attention": "shared_words"}))
+    soft = tiny_model("sla-bert", local_attention="soft")
+    pairs = tiny_model("sla-bert", pair_attention="shared_words")
     soft.set_attn_implementation("flex_attention")
     with pytest.raises(ValueError, match="attn_implementation"):
         run(soft, **INPUTS)

@@ -27,7 +27,7 @@ def syntax_mask(word_index, dep_heads, threshold=3, neighbor_window=1, connect_r
 
 
 def distances(word_index, dep_heads, ids, threshold=3, neighbor_window=1, connect_roots=False, shared_words=False):
-    """Equation 2 on words and their sub-words, at most `threshold` + 1. Special and open tokens are at a distance of 0.
+    """Equation 2 on words and their sub-words, at most `threshold` + 1. It is 0 at special and open tokens.
 
     Across segments the distance is 0; or with `shared_words` the smallest D(i, a) + dist(b, j) over words a and b with
     the same tokens `ids`, in the segments of i and j.
@@ -54,10 +54,11 @@ def distances(word_index, dep_heads, ids, threshold=3, neighbor_window=1, connec
                     found.append(within(i, a) + edges[b].get(j, threshold + 1))
         return min(found)
 
-    return [
-        [0 if key < -1 or -1 in (i, j) else min(between(i, j), threshold + 1) for key, j in zip(word_index, words)]
-        for i in words
-    ]
+    def between_tokens(i, j, is_open):
+        return 0 if is_open or -1 in (i, j) else min(between(i, j), threshold + 1)
+
+    keys = [(j, key < -1) for key, j in zip(word_index, words, strict=True)]
+    return [[between_tokens(i, *key) for key in keys] for i in words]
 
 
 def window_mask(word_index, window_size=3):
