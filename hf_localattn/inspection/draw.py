@@ -179,7 +179,7 @@ def draw_features(weights: Sequence[TokenWeights], titles: Sequence[str] | None 
         ValueError: There are no texts, a text has no feature weights, or the number of titles is wrong.
         ImportError: matplotlib is not installed.
     """
-    headings = _headings(titles, [" ".join(one.tokens) for one in weights], "text")
+    headings = _headings(titles, [textwrap.shorten(" ".join(one.tokens), 60) for one in weights], "text")
     if any(one.features is None for one in weights):
         raise ValueError("a model has no feature weights: use one of the family sam-roberta with use_fam=true.")
     rows = np.stack([one.features for one in weights])
