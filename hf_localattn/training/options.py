@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PositiveInt, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ByteSize, Field, PositiveInt, TypeAdapter, ValidationError
 
 WORKS = "works"
 OURS = "ours decides"
@@ -283,6 +283,8 @@ RANGES: dict[str, Any] = {
     "eval_accumulation_steps": Count,
     "eval_delay": Rate,
     "eval_steps": Steps,
+    "frozen_states": Literal["full", "half", "no"] | None,
+    "frozen_states_memory": ByteSize | None,
     "generation_max_length": Count,
     "generation_num_beams": Count,
     "gradient_accumulation_steps": Count,
@@ -398,7 +400,7 @@ def check_training(args: Any) -> None:
     import torch
     from transformers import Trainer, get_scheduler  # Trainer needs the extra `train`
 
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=args.learning_rate)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=args.learning_rate or 1e-3)
     with named_option(f"--lr_scheduler_type {args.lr_scheduler_type.value}"):
         get_scheduler(args.lr_scheduler_type, optimizer, 1, 10, args.lr_scheduler_kwargs)
     if args.optim_target_modules is None:  # otherwise the optimizer needs the model
