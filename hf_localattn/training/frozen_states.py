@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 PRECISIONS = {"full": torch.float32, "half": torch.float16}
 """Data types of kept states, by the value of `--frozen_states`."""
 
-MEMORY = 4 * 2**30
-"""Bytes of states that are kept in memory by default."""
+MEMORY = "4GiB"
+"""Size of the states that are kept in memory by default."""
 
 TOKENS_PER_GROUP = 4096
 
@@ -77,10 +77,12 @@ def frozen_states_of(model: nn.Module, args: Any) -> FrozenStates | None:
         if _is_mostly_frozen(model):
             logger.info("A part of the encoder is trained: it runs in every step.")
         return None
-    if args.frozen_states == "no" or args.parallel_mode != ParallelMode.NOT_PARALLEL:
-        logger.info("The frozen encoder runs in every step: its states are kept on one device, and not with `no`.")
+    if args.parallel_mode != ParallelMode.NOT_PARALLEL:
+        logger.info("The frozen encoder runs in every step: its states are kept on one device only.")
         return None
-    memory = MEMORY if args.frozen_states_memory is None else TypeAdapter(ByteSize).validate_python(args.frozen_states_memory)
+    if args.frozen_states == "no":
+        return None
+    memory = TypeAdapter(ByteSize).validate_python(args.frozen_states_memory or MEMORY)
     return FrozenStates(base, PRECISIONS[args.frozen_states or "full"], memory, Path(args.output_dir))
 
 
