@@ -61,7 +61,7 @@ class MultipleChoice(Task):
 
     def constant_outputs(self, split: str) -> Any:
         train = self.features["train"]
-        counts = np.bincount(train["labels"][:], minlength=len(train[0]["input_ids"]))
+        counts = np.bincount(train["label"][:], minlength=len(train[0]["input_ids"]))
         return np.tile(counts, (len(self.features[split]), 1))
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:

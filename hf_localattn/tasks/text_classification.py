@@ -160,7 +160,7 @@ class TextClassification(Task):
         return Scored(outputs, scores, pair=(predictions, labels))
 
     def constant_outputs(self, split: str) -> Any:
-        targets = np.asarray(self.features["train"]["labels"][:])
+        targets = np.asarray(self.features["train"]["label"][:])
         if self.has_classes:
             targets = np.eye(self.labels.num_labels)[targets]
         mean = targets.reshape(len(targets), -1).mean(axis=0)

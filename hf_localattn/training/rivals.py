@@ -11,12 +11,13 @@ import numpy as np
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION
 from hf_localattn.training.frozen_states import FrozenStates
 from hf_localattn.training.scores import main_score
+from hf_localattn.training.summary import Section
 
 logger = logging.getLogger(__name__)
 
 RIVALS = {
-    "constant": "the commonest label of the training rows, or their mean",
-    "linear": "a linear model (logistic or ridge regression) of the encoder's mean states",
+    "constant": "the commonest label, or the mean",
+    "linear": "logistic or ridge regression on the encoder's mean states",
 }
 """Rivals by the end of the names of their scores."""
 
@@ -24,7 +25,7 @@ RIVALS = {
 def rival_scores(
     task: Any, split: str, scores: Mapping[str, float], frozen: FrozenStates | None = None
 ) -> dict[str, float]:
-    """Score the rivals of a trained model on a split, and log whether the model is better.
+    """Score the rivals of a trained model on a split, and warn if the model is not better.
 
     Args:
         task: `hf_localattn.tasks.Task` with its rows and features.
@@ -43,8 +44,7 @@ def rival_scores(
     if frozen is not None and task.model_task == "text-classification":
         outputs["linear"] = _linear_outputs(task, split, frozen)
     features = task.features[split]
-    has_labels = "labels" in features.column_names and not task.scores_tokens
-    labels = np.asarray(features["labels"][:]) if has_labels else None
+    labels = np.asarray(features["label"][:]) if "label" in features.column_names else None
     results = {}
     for rival, values in outputs.items():
         if values is not None:
@@ -52,12 +52,26 @@ def rival_scores(
     better = max if task.metrics[score_name] else min
     score = scores[score_name]
     for rival, result in results.items():
-        logger.info("%s %s: %.4f, against %.4f of %s.", split, score_name, score, result, RIVALS[rival])
         if better(score, result) == result:
             logger.warning(
-                "The model is not better than %s: train it longer, or with another --learning_rate.", RIVALS[rival]
+                "The model is not better than %s on the %s rows (%s %.4f, against %.4f): train it longer, or with"
+                " another --learning_rate.",
+                RIVALS[rival],
+                split,
+                score_name,
+                score,
+                result,
             )
     return {f"{score_name}_of_{rival}": result for rival, result in results.items()}
+
+
+def rivals_section(split: str, results: Mapping[str, float]) -> Section:
+    """Return the section of a run's summary with the scores of rivals."""
+    rows = []
+    for name, result in results.items():
+        score_name, _, rival = name.rpartition("_of_")
+        rows.append((score_name, result, RIVALS[rival]))
+    return Section(f"Rivals on the {split} rows", rows)
 
 
 def _linear_outputs(task: Any, split: str, frozen: FrozenStates) -> np.ndarray:
@@ -73,7 +87,7 @@ def _linear_outputs(task: Any, split: str, frozen: FrozenStates) -> np.ndarray:
         model = OneVsRestClassifier(model)
     train = task.features["train"]
     pipeline = make_pipeline(StandardScaler(), model)
-    pipeline.fit(frozen.mean_states(train), np.asarray(train["labels"][:]))
+    pipeline.fit(frozen.mean_states(train), np.asarray(train["label"][:]))
     predictions = pipeline.predict(frozen.mean_states(task.features[split]))
     if kind == REGRESSION:
         return predictions.reshape(-1, 1)
