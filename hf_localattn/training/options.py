@@ -135,7 +135,9 @@ FIELDS: dict[str, Treatment] = {
     "per_device_eval_batch_size": works,
     "gradient_accumulation_steps": works,
     "auto_find_batch_size": works,
-    "learning_rate": ours("It is the rate of pretrained weights alone if `local_learning_rate` is given."),
+    "learning_rate": ours(
+        "5e-5 by default, 1e-3 for a frozen encoder. The rate of pretrained weights if `local_learning_rate` is given."
+    ),
     "lr_scheduler_type": Treatment(NEEDS, "needs arguments in --lr_scheduler_kwargs, if the schedule has some."),
     "lr_scheduler_kwargs": ours("They are checked. `mode` of a schedule that reads a score is that of the score."),
     "warmup_steps": works,
