@@ -32,29 +32,12 @@ Group = list[tuple[bytes, torch.Tensor]]
 
 def frozen_base_model(model: nn.Module) -> Any:
     """Return the headless model inside `model` if its backbone is frozen and without dropout, otherwise None."""
-    base = _base_model(model)
-    if base is None or any(parameter.requires_grad for parameter in base.backbone.parameters()):
-        return None
-    base.train()  # a frozen backbone stays in evaluation mode
-    return None if base.backbone.training else base
-
-
-def _base_model(model: nn.Module) -> Any:
-    """Return the module that runs a backbone, also inside an adapter, or None."""
-    for module in model.modules():
-        if hasattr(module, "backbone") and hasattr(module, "forward_backbone"):
-            return module
+    for base in model.modules():
+        if hasattr(base, "backbone") and hasattr(base, "forward_backbone"):
+            base.train()  # a frozen backbone stays in evaluation mode
+            is_trained = any(parameter.requires_grad for parameter in base.backbone.parameters())
+            return None if is_trained or base.backbone.training else base
     return None
-
-
-def _is_mostly_frozen(model: nn.Module) -> bool:
-    base = _base_model(model)
-    if base is None:
-        return False
-    sizes = {True: 0, False: 0}
-    for parameter in base.backbone.parameters():
-        sizes[parameter.requires_grad] += parameter.numel()
-    return sizes[True] < sizes[False]
 
 
 def frozen_states_of(model: nn.Module, args: Any) -> FrozenStates | None:
@@ -73,14 +56,16 @@ def frozen_states_of(model: nn.Module, args: Any) -> FrozenStates | None:
     options = [name for name in ("frozen_states", "frozen_states_memory") if getattr(args, name) is not None]
     if base is None and options and args.frozen_states != "no":
         raise ValueError(f"--{options[0]} needs a frozen encoder, but this one is trained: leave it out.")
+    reason = None
     if base is None:
-        if _is_mostly_frozen(model):
-            logger.info("A part of the encoder is trained: it runs in every step.")
-        return None
-    if args.parallel_mode != ParallelMode.NOT_PARALLEL:
-        logger.info("The frozen encoder runs in every step: its states are kept on one device only.")
-        return None
-    if args.frozen_states == "no":
+        trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+        is_mostly_frozen = 2 * trained < sum(map(torch.numel, model.parameters()))
+        reason = "a part of it is trained" if is_mostly_frozen else None
+    elif args.parallel_mode != ParallelMode.NOT_PARALLEL:
+        reason = "its states are kept on one device only"
+    if reason is not None:
+        logger.info("The encoder runs in every step: %s.", reason)
+    if base is None or reason is not None or args.frozen_states == "no":
         return None
     memory = TypeAdapter(ByteSize).validate_python(args.frozen_states_memory or MEMORY)
     return FrozenStates(base, PRECISIONS[args.frozen_states or "full"], memory, Path(args.output_dir))

@@ -78,17 +78,14 @@ def _linear_outputs(task: Any, split: str, frozen: FrozenStates) -> np.ndarray:
     """Fit a linear model to the training rows, and return its predictions in the form of logits (N, labels)."""
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
     kind = task.labels.problem_type
     model: Any = Ridge() if kind == REGRESSION else LogisticRegression(max_iter=1000)
     if kind == MULTI_LABEL:
         model = OneVsRestClassifier(model)
     train = task.features["train"]
-    pipeline = make_pipeline(StandardScaler(), model)
-    pipeline.fit(frozen.mean_states(train), np.asarray(train["label"][:]))
-    predictions = pipeline.predict(frozen.mean_states(task.features[split]))
+    model.fit(frozen.mean_states(train), np.asarray(train["label"][:]))
+    predictions = model.predict(frozen.mean_states(task.features[split]))
     if kind == REGRESSION:
         return predictions.reshape(-1, 1)
     return predictions - 0.5 if kind == MULTI_LABEL else np.eye(task.labels.num_labels)[predictions]
