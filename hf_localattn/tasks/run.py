@@ -322,7 +322,7 @@ class Run:
                 logger.warning("Resuming from %s. Another --output_dir starts from the beginning.", checkpoint)
             with save_on_interrupt(trainer):
                 metrics = trainer.train(resume_from_checkpoint=checkpoint).metrics
-        trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores
+        trainer.save_model()  # without an upload before the model has scores
         metrics = {**metrics, "train_samples": self._num_rows("train")}
         trainer.save_metrics("train", metrics)  # also written to all_results.json
         trainer.save_state()  # last, because this file marks training as complete
