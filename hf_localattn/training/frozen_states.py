@@ -1,11 +1,12 @@
-"""States of a frozen encoder, which runs once for each row instead of once for each row and epoch."""
+"""States of a frozen encoder, which runs once for each row and not in each epoch."""
 
 from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ MEMORY = "4GiB"
 """Size of the states that are kept in memory by default."""
 
 TOKENS_PER_GROUP = 4096
+"""Number of tokens that a frozen encoder reads at a time."""
 
 Group = list[tuple[bytes, torch.Tensor]]
 """Rows of equal length, each with its key and its inputs (n, L), the ids of its tokens and possibly of segments."""
@@ -71,16 +73,21 @@ def frozen_states_of(model: nn.Module, args: Any) -> FrozenStates | None:
     return FrozenStates(base, PRECISIONS[args.frozen_states or "full"], memory, Path(args.output_dir))
 
 
-def groups_of(features: Iterable[dict[str, Any]]) -> Iterator[Group]:
-    """Group different rows of equal length, in an order that depends only on the rows.
+def groups_of(features: Iterable[dict[str, Any]], computed: Container[bytes] = ()) -> Iterator[Group]:
+    """Group different rows of equal length, without padding. The groups depend only on the rows.
 
-    The encoder needs no padding for a group. Its states of a row depend, in their last bits, on the other rows: a
-    training that is resumed must form the same groups.
+    The last bits of a state depend on the rest of the group: a training that is resumed must form the same groups.
+
+    Args:
+        features: rows of a data set.
+        computed: keys of rows to leave out.
     """
     rows: dict[bytes, torch.Tensor] = {}
     for feature in features:
         for inputs in _inputs_of(feature):
-            rows[inputs.tobytes()] = torch.from_numpy(inputs)
+            key = inputs.tobytes()
+            if key not in computed:
+                rows[key] = torch.from_numpy(inputs)
     group: Group = []
     for key, inputs in sorted(rows.items(), key=lambda row: row[1].shape[1]):
         length = inputs.shape[1]
@@ -126,14 +133,14 @@ class FrozenStates:
 
     def add(self, features: Iterable[dict[str, Any]]) -> int:
         """Compute the states of the rows of a data set that are not there, and return their number of bytes."""
-        groups = [[row for row in group if row[0] not in self.rows] for group in groups_of(features)]
-        tokens = sum(len(inputs[0]) for group in groups for _, inputs in group)
+        groups = list(groups_of(features, self.rows))
+        tokens = sum(inputs.shape[1] for _, inputs in chain.from_iterable(groups))
         size = tokens * self.base.config.backbone_config.hidden_size * self.precision.itemsize
         if self.bytes_in_memory + size <= self.memory:
             self.bytes_in_memory += size
-            for group in filter(None, groups):
+            for group in groups:
                 self.rows |= zip([key for key, _ in group], self._compute(group), strict=True)
-        else:
+        elif groups:
             self._write(groups)
         return size
 
@@ -145,20 +152,20 @@ class FrozenStates:
         outputs = self.run_encoder(inputs[0], torch.ones_like(inputs[0]), token_types, None, None)
         return outputs.last_hidden_state.to("cpu", self.precision)
 
-    def _write(self, groups: Iterable[Group]) -> None:
+    def _write(self, groups: list[Group]) -> None:
+        """Compute the states of groups into a file, and map it into memory."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.folder) as file:
-            for group in filter(None, groups):
+            for group in groups:
                 file.write(self._compute(group).numpy().tobytes())
             file.flush()
             dtype = np.dtype(str(self.precision).removeprefix("torch."))
             states = torch.from_numpy(np.memmap(file, dtype, "c"))  # "c": torch warns of arrays that are read-only
         states = states.view(-1, self.base.config.backbone_config.hidden_size)
         start = 0
-        for group in groups:
-            for key, inputs in group:
-                self.rows[key] = states[start : start + inputs.shape[1]]
-                start += inputs.shape[1]
+        for key, inputs in chain.from_iterable(groups):
+            self.rows[key] = states[start : start + inputs.shape[1]]
+            start += inputs.shape[1]
 
     def mean_states(self, features: Iterable[dict[str, Any]]) -> np.ndarray:
         """Return the mean state (N, H) of each row of a data set of texts. `add` has computed the states."""

@@ -85,7 +85,8 @@ def _linear_outputs(task: Any, split: str, frozen: FrozenStates) -> np.ndarray:
         model = OneVsRestClassifier(model)
     train = task.features["train"]
     model.fit(frozen.mean_states(train), np.asarray(train["label"][:]))
-    predictions = model.predict(frozen.mean_states(task.features[split]))
-    if kind == REGRESSION:
-        return predictions.reshape(-1, 1)
-    return predictions - 0.5 if kind == MULTI_LABEL else np.eye(task.labels.num_labels)[predictions]
+    states = frozen.mean_states(task.features[split])
+    if kind == MULTI_LABEL:
+        return model.decision_function(states)
+    predictions = model.predict(states)
+    return predictions.reshape(-1, 1) if kind == REGRESSION else np.eye(task.labels.num_labels)[predictions]
