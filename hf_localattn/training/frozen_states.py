@@ -28,7 +28,7 @@ MEMORY = "4GiB"
 TOKENS_PER_GROUP = 4096
 """Number of tokens that a frozen encoder reads at a time."""
 
-Group = list[tuple[bytes, torch.Tensor]]
+Group = list[tuple[bytes, np.ndarray]]
 """Rows of equal length, each with its key and its inputs (n, L), the ids of its tokens and possibly of segments."""
 
 
@@ -82,12 +82,12 @@ def groups_of(features: Iterable[dict[str, Any]], computed: Container[bytes] = (
         features: rows of a data set.
         computed: keys of rows to leave out.
     """
-    rows: dict[bytes, torch.Tensor] = {}
+    rows: dict[bytes, np.ndarray] = {}
     for feature in features:
         for inputs in _inputs_of(feature):
             key = inputs.tobytes()
             if key not in computed:
-                rows[key] = torch.from_numpy(inputs)
+                rows[key] = inputs
     group: Group = []
     for key, inputs in sorted(rows.items(), key=lambda row: row[1].shape[1]):
         length = inputs.shape[1]
@@ -147,7 +147,7 @@ class FrozenStates:
     @torch.no_grad()
     def _compute(self, group: Group) -> torch.Tensor:
         """Return the states (B, L, H) of a group."""
-        inputs = torch.stack([inputs for _, inputs in group], dim=1).to(self.base.device)
+        inputs = torch.from_numpy(np.stack([row for _, row in group], axis=1)).to(self.base.device)
         token_types = inputs[1] if len(inputs) > 1 else None
         outputs = self.run_encoder(inputs[0], torch.ones_like(inputs[0]), token_types, None, None)
         return outputs.last_hidden_state.to("cpu", self.precision)
