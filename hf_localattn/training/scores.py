@@ -75,10 +75,10 @@ def choose_best_metric(args: Any, task: Any) -> None:
     directions = {"loss": False} if is_loss_only(args) else dict(task.metrics)
     metric = args.metric_for_best_model
     if metric is None:
-        wantsmain_score = args.early_stopping_patience is not None or args.search_space is not None
-        if not (wantsmain_score or selects_best(args)):
+        wants_main_score = args.early_stopping_patience is not None or args.search_space is not None
+        if not (wants_main_score or selects_best(args)):
             return
-        metric = main_score(directions) if wantsmain_score else next(iter(directions))
+        metric = main_score(directions) if wants_main_score else next(iter(directions))
         logger.info("The best model is the one with the best %s.", metric)
     metric = metric.removeprefix("eval_")
     possible = [*directions, *task.further_scores]
