@@ -11,12 +11,15 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoConfig
+
 from benchmarks.negation import checkpoint_predictions, evaluate, read_traps
+from hf_localattn.assignments import parse_assignments
 from hf_localattn.bundled import NEGATION
 from hf_localattn.data import load_negation
 from hf_localattn.data.negation import group_sentences
@@ -77,9 +80,10 @@ class Recipe:
         folder: Folder of the results.
         sherlock: Folder with the columns of *SEM 2012, training and dev.
         bioscope: File with the full papers of BioScope.
-        backbone: Hub id or folder of a BERT encoder.
+        backbone: Hub id or folder of an encoder.
         sfu: Folder of the SFU reviews. Without it no reviews are scored.
         trains_on_reviews: Train on the other SFU reviews, too.
+        training: Options of the training that replace those of `TRAINING`.
     """
 
     folder: Path
@@ -88,6 +92,7 @@ class Recipe:
     backbone: str
     sfu: Path | None = None
     trains_on_reviews: bool = False
+    training: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def data(self) -> dict[str, Path]:
@@ -121,14 +126,17 @@ class Recipe:
         return path
 
     @cached_property
-    def encoder(self) -> Path:
-        """Folder of the encoder, whose vocabulary has the pieces of all training texts."""
+    def encoder(self) -> str:
+        """Folder of the encoder. The vocabulary of BERT is cut to the pieces of all training texts, and others."""
+        backbone = resolve_backbone(self.backbone)
+        if AutoConfig.from_pretrained(backbone).model_type != "bert":
+            return backbone
         folder = self.folder / "encoder"
         if not folder.exists():
             corpora = [load_negation(self.data[part], all_sentences=True) for part in PARTS if part in self.data]
             texts = [" ".join(tokens) for rows in corpora for tokens in rows["tokens"]]
-            cut_vocabulary(resolve_backbone(self.backbone), texts, folder)
-        return folder
+            cut_vocabulary(backbone, texts, folder)
+        return str(folder)
 
     def run(self, model: str, seed: int, without: str | None = None) -> ScriptRun:
         """Return the training of a model, followed by its tests."""
@@ -138,7 +146,8 @@ class Recipe:
         options = {
             **TRAINING,
             **MODELS[model],
-            "backbone": str(self.encoder),
+            **self.training,
+            "backbone": self.encoder,
             "seed": seed,
             "train_file": ",".join(str(self.data[part]) for part in parts),
             "do_train": True,
@@ -279,7 +288,8 @@ def main(words: Sequence[str] | None = None) -> None:
     add("--bioscope", type=Path, required=True, help="file full_papers.xml of BioScope")
     add("--sfu", type=Path, help="folder of the SFU reviews, to test on")
     add("--train-on-reviews", action="store_true", help="train on a part of the SFU reviews (GPL), too")
-    add("--backbone", default="sentence-transformers/all-MiniLM-L6-v2", help="Hub id or folder of a BERT encoder")
+    add("--backbone", default="sentence-transformers/all-MiniLM-L6-v2", help="Hub id or folder of an encoder")
+    add("--training", nargs="*", default=[], metavar="NAME=VALUE", help="other options of the training")
     add("--models", nargs="+", choices=MODELS, default=[SHIPPED], help="models to compare")
     add("--seeds", nargs="+", type=int, default=[1], metavar="SEED")
     add("--without", nargs="*", choices=PARTS, default=[], help="ablations: train the first model without these")
@@ -294,8 +304,15 @@ def main(words: Sequence[str] | None = None) -> None:
             "--publish writes a model under Apache-2.0; the reviews are under GPL. Leave one of them out."
         )
     folder = options.output_dir.absolute()
-    backbone = options.backbone
-    recipe = Recipe(folder, options.sherlock, options.bioscope, backbone, options.sfu, options.train_on_reviews)
+    recipe = Recipe(
+        folder,
+        options.sherlock,
+        options.bioscope,
+        options.backbone,
+        options.sfu,
+        options.train_on_reviews,
+        parse_assignments(options.training),
+    )
     models = list(options.models)
     if options.publish and SHIPPED not in models:
         models.append(SHIPPED)
