@@ -4,18 +4,14 @@ import copy
 import inspect
 import json
 import logging
-import signal
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.utils.data
 from huggingface_hub import CommitInfo
-from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerCallback, TrainerState
+from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput, HubStrategy, SaveStrategy, TrainOutput
 from transformers.utils import PushInProgress
 
@@ -28,6 +24,7 @@ from hf_localattn.training.optimizers import pretrained_parameters, split_parame
 from hf_localattn.training.options import is_loss_only, selects_best
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
 from hf_localattn.training.run_record import split_of
+from hf_localattn.training.saving import SparseSaving, share_code
 from hf_localattn.training.scores import numbers_of
 
 logger = logging.getLogger(__name__)
@@ -67,6 +64,8 @@ class LocalAttentionTrainer(Trainer):
         patience = getattr(self.args, "early_stopping_patience", None)
         if patience is not None:
             self.add_callback(EarlyStoppingCallback(patience))
+        if getattr(self.args, "saves_sparsely", False) and self.args.world_size == 1:
+            self.add_callback(SparseSaving())  # the processes of a distributed run would not agree on a time
 
     def train(
         self,
@@ -251,6 +250,8 @@ class LocalAttentionTrainer(Trainer):
             discard(folder)  # an old checkpoint of this step would look whole during the write
         self.accelerator.wait_for_everyone()
         super()._save_checkpoint(model, trial)
+        if self.args.should_save:
+            share_code(folder)
 
     def _save_rng_state(self, output_dir: str) -> None:
         # Trainer calls this just before it writes the state file. That file marks a checkpoint as whole.
@@ -270,45 +271,6 @@ class LocalAttentionTrainer(Trainer):
     def _loss_file(self, checkpoint: str) -> Path:
         """Return the file with the loss of a process: its sum to the last logged step, since then, and that step."""
         return Path(checkpoint, f"training_loss_{self.args.process_index}.json")
-
-
-@contextmanager
-def save_on_interrupt(trainer: Trainer) -> Iterator[None]:
-    """At the first Ctrl-C in the block, save a checkpoint after the current step, then raise `KeyboardInterrupt`.
-
-    A second Ctrl-C ends the program at once. The block is not changed for distributed runs, whose processes would end
-    at different steps, without checkpoints, and outside the main thread of a program that Ctrl-C ends.
-    """
-    args = trainer.args
-    is_main = threading.current_thread() is threading.main_thread()
-    usual = signal.getsignal(signal.SIGINT)
-    if args.world_size > 1 or args.save_strategy == "no" or not is_main or usual is not signal.default_int_handler:
-        yield
-        return
-    callback = _SaveOnInterrupt()
-    trainer.add_callback(callback)
-    signal.signal(signal.SIGINT, callback.interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
-        trainer.remove_callback(callback)
-
-
-class _SaveOnInterrupt(TrainerCallback):
-    interrupted = False
-
-    def interrupt(self, *signaled: Any) -> None:
-        self.interrupted = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        logger.warning("Saving a checkpoint after this step. Press Ctrl-C again to end at once.")
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        control.should_save |= self.interrupted
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.interrupted:
-            raise KeyboardInterrupt
 
 
 def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
