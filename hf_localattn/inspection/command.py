@@ -122,7 +122,7 @@ def _divide_settings(
         users = [name for name in checkpoints if setting in known_settings[name]]
         if not users:
             every = sorted({key for keys in known_settings.values() for key in keys})
-            raise ValueError(f"--config {setting}: the tokenizer has the settings {', '.join(every) or 'none'}.")
+            raise ValueError(f"--config {setting}={value}: the tokenizer has the settings {', '.join(every) or 'none'}.")
         for name in users:
             divided[name][setting] = value
     return divided
