@@ -60,9 +60,8 @@ def load_checkpoint(
     """
     checkpoint = resolve_backbone(name, generates=task == "text2text-generation")
     options = {**source, "trust_remote_code": trust_remote_code}
-    config_name = config_name or checkpoint
-    with loading("config", config_name):
-        config = AutoConfig.from_pretrained(config_name, **config_fields, **options)
+    with loading("model" if config_name is None else "config", config_name or checkpoint):
+        config = AutoConfig.from_pretrained(config_name or checkpoint, **config_fields, **options)
     check_tokenizer_settings(config.model_type, settings)
     tokenizer = load_tokenizer(tokenizer_name or checkpoint, **settings, **options)
     family = family_of(config)

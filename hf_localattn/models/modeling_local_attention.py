@@ -87,7 +87,6 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
-    _supports_attention_backend = True
 
     base_model_class: ClassVar[type[PreTrainedModel]]
     """Headless model of the family. Heads have it as the attribute `base_model_prefix`."""
@@ -159,10 +158,13 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         accepts = "add_pooling_layer" in inspect.signature(backbone_class.__init__).parameters
         return {"add_pooling_layer": False} if accepts else {}
 
-    def _initialize_weights(self, module: nn.Module, is_custom_code: bool = False) -> None:
-        # transformers assumes that `_init_weights` outside its package overwrites loaded weights, and skips modules
-        # without weights. Ours overwrites nothing and needs those modules: drop `is_custom_code`.
-        super()._initialize_weights(module)
+    @classmethod
+    def is_custom_code(cls) -> bool:
+        """Return False, so that `_init_weights` is called on modules without weights, too.
+
+        Others' code may overwrite loaded weights there; that of this package does not.
+        """
+        return False
 
     @property
     def backbone_model(self) -> PreTrainedModel:
@@ -170,11 +172,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         return self.base_model.backbone
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the word embeddings of the backbone."""
         return self.backbone_model.get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word embeddings of the backbone."""
         self.backbone_model.set_input_embeddings(value)
         self._freeze()
 
@@ -203,12 +203,12 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         self.takes_position_ids = "position_ids" in inputs
         self.takes_token_type_ids = "token_type_ids" in inputs
         embeddings = getattr(self.backbone, "embeddings", None)
-        # RoBERTa and models derived from it count positions from the padding index + 1.
-        counts_from_padding = hasattr(embeddings, "create_position_ids_from_input_ids")
+        # RoBERTa, MPNet and models derived from them count positions from the padding index + 1.
+        counts_from_padding = hasattr(embeddings, "create_position_ids_from_inputs_embeds")
         # Untested backbones may count in other ways (Nystromformer): leave positions to them.
         is_known = config.model_type in self.config.tested_backbones or counts_from_padding
         self.sets_position_ids = self.takes_position_ids and is_known
-        self.first_position = config.pad_token_id + 1 if counts_from_padding else 0
+        self.first_position = embeddings.padding_idx + 1 if counts_from_padding else 0
 
     def _finalize_loading(self) -> None:
         """Restore what `from_pretrained` resets: frozen parameters, and the dtype of XLNet."""

@@ -47,7 +47,7 @@ class TrainingArguments(NewTrainingArguments, StockTrainingArguments):
         check_values(self)
         if self.lookahead_steps is not None and self.lookahead_alpha is None:
             self.lookahead_alpha = 0.5  # as in the paper
-        self.saves_sparsely = self.save_steps is None and not self.load_best_model_at_end
+        self.saves_by_time = self.save_steps is None and not self.load_best_model_at_end
         if self.save_steps is None:
             self.save_steps = self._usual_save_steps()
         metric = self.metric_for_best_model

@@ -24,24 +24,29 @@ PAUSE = 120.0
 """Seconds of training that a killed run may lose."""
 
 
-class SparseSaving(TrainerCallback):
-    """Leave out checkpoints that follow the first step, or another checkpoint, within `PAUSE` seconds.
+class CheckpointSaving(TrainerCallback):
+    """Leave out checkpoints that nobody needs, and keep one copy of the code of all checkpoints.
 
-    With `keep_checkpoints` the last step has one, from which a run can be trained further.
+    By default a checkpoint is left out within `PAUSE` seconds after training began, or after another one. With
+    `keep_checkpoints` the last step has one, from which a run can be trained further.
     """
 
-    def __init__(self) -> None:
-        self.last_time = time.monotonic()
+    last_time = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.last_time = time.monotonic()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        is_last = args.keep_checkpoints and state.global_step >= state.max_steps
-        control.should_save &= is_last or time.monotonic() - self.last_time >= PAUSE
+        # Arguments of transformers have no such field, and the processes of a distributed run no common time.
+        if not getattr(args, "saves_by_time", False) or args.world_size > 1:
+            return
+        if not (args.keep_checkpoints and state.global_step >= state.max_steps):
+            control.should_save &= time.monotonic() - self.last_time >= PAUSE
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.last_time = time.monotonic()
+        if args.should_save:
+            share_code(Path(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"))
 
 
 def share_code(checkpoint: Path) -> None:
