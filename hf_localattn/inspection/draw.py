@@ -183,7 +183,7 @@ def draw_features(weights: Sequence[TokenWeights], titles: Sequence[str] | None 
     headings = _headings(titles, texts, "text")
     rows = [text.features for text in weights if text.features is not None]
     if len(rows) < len(weights):
-        raise ValueError("a model has no feature weights: use one of the family sam-roberta with use_fam=true.")
+        raise ValueError("a text has no feature weights: use a model that returns `feature_attention`.")
     labels = []
     for heading, row in zip(headings, rows, strict=True):
         removed = int((row == 0).sum())

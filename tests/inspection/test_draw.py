@@ -88,7 +88,7 @@ def test_features_that_delta_removed_are_counted_and_have_a_color_of_their_own()
     assert "delta a joke 2 of 3 removed" in shown
     assert "less a joke 1 of 3 removed" in shown
     assert figure.axes[0].images[0].get_array().mask.tolist() == [[False, True, True], [False, False, True]]
-    with pytest.raises(ValueError, match="use_fam"):
+    with pytest.raises(ValueError, match="feature_attention"):
         draw_features([TokenWeights(("a",), np.ones(1))])
 
 
