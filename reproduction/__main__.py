@@ -28,7 +28,6 @@ from reproduction.report import write_report
 from reproduction.runs import best_setting, execute, has_model, result_of
 from reproduction.tables import load_table, table_names
 
-
 SELECTING = (
     "rows",
     "tasks",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import shlex
@@ -78,8 +79,16 @@ class Selection:
 
     @property
     def encoder(self) -> str | None:
-        """Name of the encoder that replaces the paper's, or None."""
-        return None if self.backbone is None else Path(self.backbone).name
+        """Name of the encoder that replaces another one of the paper's, or None."""
+        name = "" if self.backbone is None else Path(self.backbone).name
+        is_other = any(Path(str(recipe["backbone"])).name != name for recipe in self.recipes)
+        return name if name and is_other else None
+
+    @property
+    def recipes(self) -> list[dict[str, Any]]:
+        """Recipes of the rows that can be run, for each task."""
+        pairs = itertools.product(self.rows, self.tasks)
+        return [row.recipe(task) for row, task in pairs if row.family is not None]
 
 
 def select(

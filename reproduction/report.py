@@ -68,26 +68,24 @@ def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], rec
 
 
 def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Records) -> Cell:
+    baseline = row.baseline or ""
     scores = scores_of(records, row.name, task.name, score)
+    baseline_scores = scores_of(records, baseline, task.name, score)
     published = row.printed(task, score.name)
-    baseline = table.rows.get(row.baseline or "")
-    baseline_scores = {} if baseline is None else scores_of(records, baseline.name, task.name, score)
     if score.ratio:
-        reference = baseline or row  # a baseline is compared with itself
-        units = _finite(scores if baseline is None else baseline_scores)
+        reference = table.rows.get(baseline, row)  # a baseline is compared with itself
+        units = _finite(scores_of(records, reference.name, task.name, score))
         scores = _ratios(scores, units)
         baseline_scores = _ratios(baseline_scores, units)
         published_unit = reference.printed(task, score.name)
         published = published / published_unit if published is not None and published_unit else None
-    comparison = Comparison()
-    if baseline is not None:
-        comparison = compare_runs(
-            scores,
-            baseline_scores,
-            _data_of(records, row.name, task.name),
-            _data_of(records, baseline.name, task.name),
-            folds=task.folds,
-        )
+    comparison = compare_runs(
+        scores,
+        baseline_scores,
+        _data_of(records, row.name, task.name),
+        _data_of(records, baseline, task.name),
+        folds=task.folds,
+    )
     return {
         "row": row.name,
         "row_title": row.title,
@@ -96,12 +94,13 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Record
         "score": f"{score.name}{RATIO}" if score.ratio else score.name,
         "digits": score.digits,
         "published": published,
-        **_measured(row, baseline and baseline.title, scores, comparison),
+        **_measured(row, scores, comparison),
+        "baseline_title": table.rows[baseline].title if baseline else None,
     }
 
 
-def _measured(row: Row, baseline: str | None, scores: Mapping[int, float], comparison: Comparison) -> Cell:
-    """Return the part of a cell with the statistics of the scores of a row, and their comparison with a baseline."""
+def _measured(row: Row, scores: Mapping[int, float], comparison: Comparison) -> Cell:
+    """Return the part of a cell with the statistics of scores, and their comparison with the row's baseline."""
     values = _finite(scores)
     compared = dataclasses.asdict(comparison)
     return {
@@ -110,7 +109,6 @@ def _measured(row: Row, baseline: str | None, scores: Mapping[int, float], compa
         "deviation": statistics.stdev(values) if len(values) > 1 else None,
         "runs": len(values),
         "baseline": row.baseline,
-        "baseline_title": baseline,
         "against_baseline": compared.pop("difference"),
         **compared,
     }
@@ -130,8 +128,9 @@ def _derived_cells(
     data: dict[str, dict[int, Any]] = {}
     for row, task in itertools.product(rows, chosen):
         groups.setdefault(row.group, row)
+        by_run = data.setdefault(row.group, {})
         for index, digests in _data_of(records, row.name, task.name).items():
-            data.setdefault(row.group, {}).setdefault(index, {})[task.name] = digests
+            by_run.setdefault(index, {})[task.name] = digests
         for test, score in task.on_corpora(names[task.name]).items():
             levels = (row.group, row.name, task.title, test)
             number = row.printed(task, score.name)
@@ -142,16 +141,10 @@ def _derived_cells(
     scores = _reduced(column, measured)
     tests = dict.fromkeys(test for _, test in (*printed, *scores))
     for (group, row), test in itertools.product(groups.items(), tests):
-        baseline = None if row.baseline is None else table.rows[row.baseline].group
-        comparison = Comparison()
-        if baseline is not None and column.keeps_runs:
-            comparison = compare_runs(
-                scores.get((group, test), {}),
-                scores.get((baseline, test), {}),
-                data.get(group, {}),
-                data.get(baseline, {}),
-                folds=chosen[0].folds,
-            )
+        baseline = table.rows[row.baseline].group if row.baseline else ""
+        of_group = scores.get((group, test), {})
+        of_baseline = scores.get((baseline, test), {}) if column.keeps_runs else {}
+        comparison = compare_runs(of_group, of_baseline, data[group], data.get(baseline, {}), folds=chosen[0].folds)
         yield {
             "row": row.name,
             "row_title": group,
@@ -160,7 +153,8 @@ def _derived_cells(
             "score": column.name,
             "digits": column.digits,
             "published": printed.get((group, test), {}).get(0),
-            **_measured(row, baseline, scores.get((group, test), {}), comparison),
+            **_measured(row, of_group, comparison),
+            "baseline_title": baseline or None,
         }
 
 
@@ -245,15 +239,14 @@ def report_of(
             continue
         for name in (task.corpus, *task.test_corpora.values()):
             corpora[name] = load_corpora()[name].place(selection.data.get(name))
-    changes = list(_changes(selection))
     return {
         "table": table.name,
         "title": table.title,
         "source": table.source,
-        "notes": list(_notes_of(selection, changed=bool(changes))),
+        "notes": list(_notes_of(selection)),
         "command": selection.command + (" --search" if searches else ""),
         "encoder": selection.encoder,
-        "changes": changes,
+        "changes": list(_changes(selection)),
         "searches": searches,
         "corpora": corpora,
         "scores": summarize(table, selection.rows, selection.tasks, records_of(results)),
@@ -261,37 +254,31 @@ def report_of(
     }
 
 
-def _notes_of(selection: Selection, *, changed: bool) -> Iterator[str]:
+def _notes_of(selection: Selection) -> Iterator[str]:
     """Yield the notes of a table that hold for the selected rows and tasks, and with a changed recipe."""
-    rows = {row.name for row in selection.rows}
-    tasks = {task.name for task in selection.tasks}
+    selected = {entry.name for entry in (*selection.rows, *selection.tasks)}
+    is_changed = bool(selection.args or selection.encoder)
     for note in selection.table.notes:
-        is_of_rows = not note.rows or not rows.isdisjoint(note.rows)
-        is_of_tasks = not note.tasks or not tasks.isdisjoint(note.tasks)
-        if is_of_rows and is_of_tasks and not (changed and note.recipe):
+        is_selected = all(not selected.isdisjoint(names) for names in (note.rows, note.tasks) if names)
+        if is_selected and not (is_changed and note.recipe):
             yield note.text
     whole = load_table(selection.table.name)
-    pairs = [sum(len(task.all_scores) for task in part) for part in (selection.tasks, whole.tasks.values())]
-    if whole.only_derived and pairs[0] < pairs[1]:
-        yield f"The scores are those of {pairs[0]} of {pairs[1]} pairs of a training and a test corpus."
+    pairs = sum(len(task.all_scores) for task in selection.tasks)
+    every = sum(len(task.all_scores) for task in whole.tasks.values())
+    if whole.only_derived and pairs < every:
+        yield f"The scores are those of {pairs} of {every} pairs of a training and a test corpus."
 
 
 def _changes(selection: Selection) -> Iterator[str]:
     """Yield the settings of a selection that differ from the recipe, each with the recipe's values."""
-    recipes = []
-    for row, task in itertools.product(selection.rows, selection.tasks):
-        if row.family is not None:
-            recipes.append(row.recipe(task))
     settings = dict(selection.args)
     if selection.encoder is not None:
-        settings["encoder"] = selection.encoder
-        recipes = [recipe | {"encoder": recipe["backbone"]} for recipe in recipes]
+        settings["backbone"] = selection.encoder
     for name, value in settings.items():
-        former = dict.fromkeys(recipe.get(name) for recipe in recipes)
-        former.pop(value, None)
+        former = dict.fromkeys(format_value(recipe.get(name, "not set")) for recipe in selection.recipes)
+        former.pop(format_value(value), None)
         if former:
-            texts = ("not set" if value is None else format_value(value) for value in former)
-            yield f"{name} {format_value(value)} ({' or '.join(texts)})"
+            yield f"{name} {format_value(value)} ({' or '.join(former)})"
     if selection.max_samples is not None:
         yield f"at most {selection.max_samples:,} rows of a split (all)"
     counts = dict.fromkeys(task.folds or selection.table.runs for task in selection.tasks)
@@ -309,12 +296,9 @@ def as_markdown(report: Mapping[str, Any]) -> str:
     # The paper's numbers are those of the paper's encoder.
     published = "published" if report["encoder"] is None else "published (the paper's encoder)"
     rows = [_texts(cell, published, against) for cell in cells]
-    columns = list(rows[0]) if rows else []
-    if len({cell["task"] for cell in cells}) == 1:
+    columns = [column for column in (rows[0] if rows else ()) if any(row[column] for row in rows)]
+    if len({cell["task"] for cell in cells}) == 1 and "task" in columns:
         columns.remove("task")
-    for column in (published, "difference", against, "95 % interval", "corrected p (n)"):
-        if rows and not any(row[column] for row in rows):
-            columns.remove(column)
     if report["encoder"] is not None and "difference" in columns:
         columns.remove("difference")
     lines = [f"## {report['title']}", "", f"{report['source']} (`{report['table']}`).", ""]

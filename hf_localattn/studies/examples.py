@@ -91,9 +91,10 @@ def compare_examples(first: str, second: str, file: str, output: Path | None = N
     _, b = _find_rows(of_second, path)
     if a.by_key.keys() != b.by_key.keys():
         raise ValueError(f"{first} and {second} have predicted other rows of {file}. Predict the same ones.")
-    names = {} if a.task is QuestionAnswering else _class_names(a, rows)
+    if a.task is TextClassification:
+        rows = _with_class_names(rows, a)
     examples: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
-    for kind, example in _examples(rows, names, a.by_key, b.by_key):
+    for kind, example in _examples(rows, a.by_key, b.by_key):
         examples[kind].append(example)
     content = {"first": first, "second": second, "kinds": KINDS, "examples": examples, "count": len(rows)}
     if output is not None:
@@ -128,29 +129,8 @@ def _keys(rows: Dataset) -> list[str]:
     return list(map(str, rows["id"] if "id" in rows.column_names else row_numbers(rows)))
 
 
-def _class_names(predictions: Predictions, rows: Dataset) -> Mapping[str, str]:
-    """Return the names of classes by the labels of rows, if these are indices of the checkpoint's classes."""
-    if "label" not in rows.column_names or None in rows["label"]:
-        raise ValueError("Some rows have no label. Give a file with the labels of all rows.")
-    labels = {_label(rows, label) for label in rows["label"]}
-    config = predictions.file.parent / "config.json"
-    by_index: dict[str, str] = read_json(config)["id2label"] if config.is_file() else {}
-    if labels <= {*by_index.values(), *predictions.by_key.values()}:
-        return {}
-    if labels <= by_index.keys():
-        return by_index
-    if labels.isdisjoint(predictions.by_key.values()):
-        raise ValueError(f"The labels {join_names(sorted(labels))} are no classes of {predictions.file.parent}.")
-    return {}
-
-
-def _label(rows: Dataset, label: Any) -> str:
-    feature = rows.features["label"]
-    return str(feature.int2str(label) if isinstance(feature, ClassLabel) else label)
-
-
 def _examples(
-    rows: Dataset, names: Mapping[str, str], first: Mapping[str, str], second: Mapping[str, str]
+    rows: Dataset, first: Mapping[str, str], second: Mapping[str, str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the kind and the content of each row whose predictions differ and are not both right."""
     for key, row in zip(_keys(rows), rows, strict=True):
@@ -161,13 +141,24 @@ def _examples(
             right = _is_answer(a, gold), _is_answer(b, gold)
             texts = [row["question"], row["context"]]
         else:
-            label = _label(rows, row["label"])
-            gold = [names.get(label, label)]
+            gold = [row["label"]]
             right = a in gold, b in gold
             texts = [row["text"], row.get("text_pair") or ""]
         if a != b and right != (True, True):
             kind = {(True, False): "won", (False, True): "lost"}.get(right, "both wrong")
             yield kind, {"key": key, "texts": texts, "gold": gold, "A": a, "B": b}
+
+
+def _with_class_names(rows: Dataset, predictions: Predictions) -> Dataset:
+    """Return rows with the names of their classes as labels."""
+    feature = rows.features.get("label")
+    labels = rows["label"][:] if feature is not None else [None]
+    if None in labels:
+        raise ValueError("Some rows have no label. Give a file with the labels of all rows.")
+    names = [str(feature.int2str(label) if isinstance(feature, ClassLabel) else label) for label in labels]
+    if set(names).isdisjoint(predictions.by_key.values()):
+        raise ValueError(f"The labels {join_names(sorted(set(names)))} are no classes of {predictions.file}.")
+    return rows.remove_columns("label").add_column("label", names)
 
 
 def _is_answer(answer: str, gold: Sequence[str]) -> bool:

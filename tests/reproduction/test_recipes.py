@@ -150,7 +150,7 @@ def test_rows_are_named_after_the_encoder_that_runs_and_notes_hold_for_what_is_s
     assert load_table("sla-1").rows["devlin"].title == "BERT (Devlin et al.)"
     report = report_of(selection, [])
     assert report["encoder"] == "MiniLM"
-    assert report["changes"] == ["encoder MiniLM (bert-base-cased)"]
+    assert report["changes"] == ["backbone MiniLM (bert-base-cased)"]
     assert not any("RoBERTa" in note for note in report["notes"])
     assert any("RoBERTa" in note for note in report_of(select("cool-2"), [])["notes"])
 

@@ -74,15 +74,6 @@ def test_classifiers_differ(folder):
     assert "Text 0." in text
 
 
-def test_labels_may_be_indices_of_the_checkpoints_classes(folder):
-    for name in CLASSES:
-        atomic_write(folder / name / "config.json", json.dumps({"id2label": {"0": "bad", "1": "good"}}))
-    text = (folder / "texts.csv").read_text().replace("good", "1").replace("bad", "0")
-    (folder / "texts.csv").write_text(text)
-    text = compare_examples(str(folder / "sam"), str(folder / "rba"), str(folder / "texts.csv"))
-    assert sections(text)["won"] == ["0", "3"]
-
-
 REFUSED = {
     "cool sam squad.jsonl": "question-answering.*text-classification",
     "cool nowhere squad.jsonl": "nowhere has no predictions",
