@@ -23,7 +23,7 @@ Settings = Annotated[
     ),
 ]
 
-Kind = Literal["auto", "self", "local", "gates", "tokens", "influence"]
+Kind = Literal["auto", "self", "local", "gates", "tokens", "features", "influence"]
 
 
 def inspect(
@@ -72,7 +72,8 @@ def inspect(
         Kind,
         Option(
             help="auto: the mechanism of the model's family; self: map of the encoder's self-attention; local: map of"
-            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; influence:"
+            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; features: SAM's"
+            " feature weights, and those that delta removed; influence:"
             " by how much the score of the prediction falls without a token."
         ),
     ] = "auto",

@@ -12,7 +12,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
-from hf_localattn.inspection.draw import FORMATS, draw_gates, draw_maps, draw_token_weights, picture
+from hf_localattn.inspection.draw import FORMATS, draw_features, draw_gates, draw_maps, draw_token_weights, picture
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import AUTO, SELF, attention_map, usual_kind
 from hf_localattn.inspection.reading import Text
@@ -21,7 +21,7 @@ from hf_localattn.names import find_files, resolve_backbone
 from hf_localattn.pretrained import load_checkpoint
 from hf_localattn.registry import family_of, task_of_class
 
-GATES, TOKENS, INFLUENCE = "gates", "tokens", "influence"
+GATES, TOKENS, FEATURES, INFLUENCE = "gates", "tokens", "features", "influence"
 MOST_MAPS = 6
 """Largest number of maps in a picture."""
 
@@ -61,10 +61,12 @@ def run(
         raise ValueError(f"--compare {compare} is the same checkpoint: give another one.")
     if pair is not None and len(texts) != 1:
         raise ValueError("--pair needs exactly one TEXT, the first text of the pair.")
-    if layers is not None and kind in (GATES, TOKENS, INFLUENCE):
+    if layers is not None and kind in (GATES, TOKENS, FEATURES, INFLUENCE):
         raise ValueError(f"--layers cannot be used with --kind {kind}: it selects the layers of an attention map.")
     if output.suffix not in SUFFIXES:
         raise ValueError(f"-o {output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
+    if kind == FEATURES and output.suffix == ".html":
+        raise ValueError(f"-o {output}: --kind features has no page; choose a picture or .json.")
     path = None if file is None else Path(find_files(file))
     checkpoints = [checkpoint] if compare is None else [checkpoint, compare]
     names = labels(checkpoints)
@@ -81,7 +83,7 @@ def run(
     for name, loaded in zip(names, models, strict=True):
         if kind == GATES:
             results.append((name, gate_values(*loaded, texts)))
-        elif kind == TOKENS:
+        elif kind in (TOKENS, FEATURES):
             results += [(name, weights) for weights in token_weights(*loaded, texts, **shows)]
         elif kind == INFLUENCE:
             results += [(name, weights) for weights in token_influence(*loaded, texts, **shows)]
@@ -176,7 +178,7 @@ def _content(kind: str, names: Sequence[str], results: list[tuple[str, Any]], su
     """Return the content of a file with one of `SUFFIXES`."""
     if suffix == ".json":
         return _json(kind, names, results)
-    is_of_texts = kind in (TOKENS, INFLUENCE)
+    is_of_texts = kind in (TOKENS, FEATURES, INFLUENCE)
     titles = [name for name, _ in results]
     if is_of_texts and len(names) == 1:
         titles = [""] * len(results)  # the page, or the first text, names the model
@@ -192,6 +194,8 @@ def _content(kind: str, names: Sequence[str], results: list[tuple[str, Any]], su
         return render_page(title, texts=shown) if is_of_texts else render_page(title, maps=shown)
     if kind == GATES:
         figure = draw_gates(dict(results))
+    elif kind == FEATURES:
+        figure = draw_features(values, titles)
     elif is_of_texts:
         figure = draw_token_weights(values, titles)
     elif len(results) > MOST_MAPS:
@@ -208,7 +212,7 @@ def _json(kind: str, names: Sequence[str], results: list[tuple[str, Any]]) -> st
     for name, result in results:
         fields = {field: _plain(value) for field, value in vars(result).items()}
         contents.append((name, fields) if kind == GATES else {"model": name, **fields})
-    key = {GATES: "gates", TOKENS: "texts", INFLUENCE: "texts"}.get(kind, "maps")
+    key = {GATES: "gates", TOKENS: "texts", FEATURES: "texts", INFLUENCE: "texts"}.get(kind, "maps")
     listed = dict(contents) if kind == GATES else contents
     return json.dumps({"models": list(names), key: listed}, ensure_ascii=False, indent=1) + "\n"
 

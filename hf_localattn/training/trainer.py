@@ -26,6 +26,7 @@ from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
 from hf_localattn.parsing import read_json
+from hf_localattn.training.frozen_states import frozen_base_model
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
 from hf_localattn.training.options import is_loss_only, selects_best
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
@@ -34,6 +35,12 @@ from hf_localattn.training.run_record import split_of
 from hf_localattn.training.scores import numbers_of
 
 logger = logging.getLogger(__name__)
+
+RATE = 5e-5
+"""Default learning rate, that of transformers."""
+
+FROZEN_RATE = 1e-3
+"""Default learning rate if only new layers are trained."""
 
 
 class LocalAttentionTrainer(Trainer):
@@ -62,6 +69,11 @@ class LocalAttentionTrainer(Trainer):
         if getattr(args, "ddp_find_unused_parameters", False) is None and hasattr(model, "new_modules"):
             args.ddp_find_unused_parameters = False  # every trainable parameter of our models gets a gradient
         super().__init__(model, args, *more, **kwargs)
+        if self.args.learning_rate is None:
+            is_frozen = frozen_base_model(self.model) is not None
+            self.args.learning_rate = FROZEN_RATE if is_frozen else RATE
+            if is_frozen:
+                logger.info("The encoder is frozen: the default learning rate is %g.", FROZEN_RATE)
         self.loss = RunLoss()
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
