@@ -90,7 +90,8 @@ def _load(selection: Selection, model: TrainedModel) -> Any:
 
 def _gates(selection: Selection, models: Sequence[TrainedModel]) -> Iterator[tuple[str, str, int, float]]:
     for model in models:
-        gates = gate_values(*_load(selection, model), _evaluation_texts(selection, model.row, model.task))
+        network, tokenizer = _load(selection, model)
+        gates = gate_values(network, tokenizer, _evaluation_texts(selection, model.row, model.task))
         for layer, mean in zip(gates.layers, gates.means, strict=True):
             yield model.task.title, model.row.title, layer, float(mean)
 

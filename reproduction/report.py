@@ -281,11 +281,10 @@ def _changes(selection: Selection) -> Iterator[str]:
             yield f"{name} {format_value(value)} ({' or '.join(former)})"
     if selection.max_samples is not None:
         yield f"at most {selection.max_samples:,} rows of a split (all)"
+    runs = selection.num_runs
     counts = dict.fromkeys(task.folds or selection.table.runs for task in selection.tasks)
-    counts.pop(selection.num_runs, None)
-    if selection.num_runs is not None and counts:
-        runs = "run" if selection.num_runs == 1 else "runs"
-        yield f"{selection.num_runs} {runs} ({' or '.join(map(str, counts))})"
+    if runs is not None and [*counts] != [runs]:
+        yield f"{runs} {'run' if runs == 1 else 'runs'} ({' or '.join(map(str, counts))})"
 
 
 def as_markdown(report: Mapping[str, Any]) -> str:

@@ -167,6 +167,9 @@ def test_the_parts_of_a_table_fit_together(name):
         assert row.family != PLAIN or not row.local_config
         assert {*(row.tasks or ()), *row.published} <= table.tasks.keys()
         assert all(len(numbers) == len(table.tasks[task].scores) for task, numbers in row.published.items())
+    for note in table.notes:
+        assert {*note.rows} <= table.rows.keys()
+        assert {*note.tasks} <= table.tasks.keys()
     if (figure := table.figure) is not None and not figure.is_of_models:
         tasks = [figure.task] if figure.kind == "curve" else list(table.tasks)
         rows = list(chain.from_iterable(figure.series.values()))
