@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -46,7 +47,7 @@ def run(
     layers: Sequence[int] | None = None,
     special_tokens: bool = False,
     trust_remote_code: bool = False,
-    settings: Sequence[str] = (),
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Run `hf-localattn inspect`. Its help describes the arguments.
 
@@ -98,15 +99,15 @@ def run(
     print(f"Wrote {output}{', replacing the former file' if replaced else ''}.")
 
 
-def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = False) -> Loaded:
+def load(name: str, *, settings: Mapping[str, Any] = MappingProxyType({}), trust_remote_code: bool = False) -> Loaded:
     """Load a model with its head in float32 and with eager attention, which returns weights, and its tokenizer."""
     return load_checkpoint(name, settings=settings, trust_remote_code=trust_remote_code, attn_implementation="eager")
 
 
 def _divide_settings(
-    settings: Sequence[str], checkpoints: Sequence[str], *, trust_remote_code: bool
-) -> dict[str, list[str]]:
-    """Return the `setting=value` strings for the tokenizer of each checkpoint.
+    settings: Mapping[str, Any], checkpoints: Sequence[str], *, trust_remote_code: bool
+) -> dict[str, dict[str, Any]]:
+    """Return the settings for the tokenizer of each checkpoint.
 
     Raises:
         ValueError: No tokenizer has a setting.
@@ -118,15 +119,16 @@ def _divide_settings(
                 config = AutoConfig.from_pretrained(resolve_backbone(name), trust_remote_code=trust_remote_code)
             family = family_of(config)
             known_settings[name] = () if family is None else family.tokenizer_settings
-    divided: dict[str, list[str]] = {name: [] for name in checkpoints}
-    for setting in settings:
-        key = setting.partition("=")[0].strip()
-        users = [name for name in checkpoints if key in known_settings[name]]
+    divided: dict[str, dict[str, Any]] = {name: {} for name in checkpoints}
+    for setting, value in settings.items():
+        users = [name for name in checkpoints if setting in known_settings[name]]
         if not users:
             every = sorted({key for keys in known_settings.values() for key in keys})
-            raise ValueError(f"--config {setting}: the tokenizer has the settings {', '.join(every) or 'none'}.")
+            raise ValueError(
+                f"--config {setting}={value}: the tokenizer has the settings {', '.join(every) or 'none'}."
+            )
         for name in users:
-            divided[name].append(setting)
+            divided[name][setting] = value
     return divided
 
 

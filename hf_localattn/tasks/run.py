@@ -40,11 +40,15 @@ from hf_localattn.training.output_folder import (
 )
 from hf_localattn.training.rivals import rival_scores, rivals_section
 from hf_localattn.training.run_record import record_of, scores_of_split
+from hf_localattn.training.saving import save_on_interrupt
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
 from hf_localattn.training.summary import Section, format_summary, score_section
-from hf_localattn.training.trainer import TaskTrainer, save_on_interrupt
+from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
+
+LONG = 5_000
+"""Number of rows whose preparation has a progress bar."""
 
 
 def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
@@ -243,6 +247,9 @@ def limited(task: Task, part: str, rows: datasets.Dataset) -> datasets.Dataset:
 def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokenizerBase) -> Any:
     """Convert the rows of a split into model inputs."""
     function, arguments = task.encoder(split)
+    shows_bar = len(rows) >= LONG and not task.training_args.disable_tqdm
+    if shows_bar:
+        datasets.enable_progress_bars()
     with task.training_args.main_process_first(desc=f"{split} features"):
         features = rows.map(
             function,
@@ -253,6 +260,8 @@ def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokeni
             load_from_cache_file=not task.args.overwrite_cache,
             desc=f"Preparing {split} features",
         )
+    if shows_bar:
+        datasets.disable_progress_bars()
     for family in FAMILIES.values():
         if family.query is None or family.query not in features.column_names:
             continue
