@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import logging
 import os
 import re
@@ -34,8 +35,11 @@ SUFFIXES = (*TABLE_SUFFIXES, *JSON_SUFFIXES)
 INDEX = "index"
 """Column with the index of each row in its file or data set.
 
-It exists only if rows have been left out, or if the rows are a part of a stream.
+It exists only if rows have been left out, if the rows are a part of a stream, or beside `INPUT`.
 """
+
+INPUT = "input"
+"""Column with each row as it was read, as JSON, for tables of predictions. It exists if a task asks for it."""
 
 PLACE = "place"
 """Column with the place of each row, for error messages. It exists if a task asks for it."""
@@ -169,8 +173,8 @@ def convert_rows(
 ) -> Dataset:
     """Convert and check the rows of a source by `convert`, one by one; errors name the place of a row.
 
-    A data set must have the required `columns`. `features` are those of the result; `PLACE` is filled in. `skip_empty`
-    leaves out rows with an `EmptyText`.
+    A data set must have the required `columns`. `features` are those of the result; `PLACE` and `INPUT` are
+    filled in. `skip_empty` leaves out rows with an `EmptyText`.
     """
     first = source.first or 0
     # A cached result is named after what `convert_batch` refers to: the name of a data set, not the data set.
@@ -195,6 +199,8 @@ def convert_rows(
             row[INDEX] = index
             if PLACE in features:
                 row[PLACE] = where(index)
+            if INPUT in features:
+                row[INPUT] = json.dumps(record, ensure_ascii=False, default=str)
             rows.append(row)
         return rows
 
@@ -227,7 +233,7 @@ def convert_rows(
         place = where(min(left_out)).removeprefix(f"{source.name}, ")
         message = "%s: leaving out %d of %d rows, which have an empty text, the first one in %s."
         logger.warning(message, source.name, len(left_out), count, place)
-    elif source.first is None:
+    elif source.first is None and INPUT not in features:
         converted = converted.remove_columns(INDEX)
     return converted
 

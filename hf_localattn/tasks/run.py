@@ -15,6 +15,7 @@ from hf_localattn.data.rows import Data, Source
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
 from hf_localattn.hub import Score
+from hf_localattn.metrics.class_report import format_report
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
 from hf_localattn.tasks.stream import Stream, check_streaming
@@ -35,7 +36,7 @@ from hf_localattn.training.output_folder import (
     remove_optimizers,
     save_arguments,
 )
-from hf_localattn.training.run_record import record_of, scores_of_split
+from hf_localattn.training.run_record import record_of, scores_of_split, with_recorded_columns
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
 from hf_localattn.training.trainer import TaskTrainer, save_on_interrupt
 
@@ -73,6 +74,8 @@ def prepare_run(
     arguments = arguments_of(model_args, data_args, training_args)
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
         raise ValueError("Nothing to do: give at least one of --do_train, --do_eval and --do_predict.")
+    if not training_args.do_train and model_args.family is None:
+        data_args = with_recorded_columns(data_args, model_args)
     task_class = choose_task(task_class, data_args)
     if data_args.streaming:
         check_streaming(task_class, training_args)
@@ -124,6 +127,7 @@ def prepare_run(
         eval_dataset=task.features.get("validation"),
         processing_class=tokenizer,
         data_collator=task.collator(tokenizer, model, 8 if has_half_precision else None),
+        compute_loss_func=task.compute_loss,
     )
     return Run(task, trainer, model_args, arguments)
 
@@ -285,6 +289,7 @@ class Run:
         self.data = task.rows  # of streamed training rows the first
         self.features = task.features  # without those of streamed rows
         self.scores: list[Score] = []
+        self.reports: dict[str, dict[str, Any]] = {}
 
     def execute(self) -> dict[str, float]:
         """Train, evaluate, predict and upload according to the training arguments, and return all metrics."""
@@ -311,6 +316,7 @@ class Run:
                 logger.warning("Resuming from %s. Another --output_dir starts from the beginning.", checkpoint)
             with save_on_interrupt(trainer):
                 metrics = trainer.train(resume_from_checkpoint=checkpoint).metrics
+        metrics |= self.task.finish_model(trainer)
         trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores
         metrics = {**metrics, "train_samples": self._num_rows("train")}
         trainer.log_metrics("train", metrics)
@@ -335,11 +341,7 @@ class Run:
         is_writer = args.do_train and args.should_save
         if is_writer:
             rows = {split: self._num_rows(split) for split in self.data}
-            columns = self.data["train"].column_names
-            has_pairs = "text_pair" in columns if "text" in columns else None
-            record = record_of(
-                self.task.model_task, self.model_args, self.task.args, args, rows, self.scores, has_pairs=has_pairs
-            )
+            record = record_of(self.task, self.model_args, rows, self.scores, self.reports)
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # an upload writes the card, too
             self.trainer.create_model_card()
@@ -369,6 +371,10 @@ class Run:
                 metrics |= {f"{prefix}_{name}": note for name, note in scored.notes.items()}
             metrics |= {f"{prefix}_samples": len(self.data[split])}
             trainer.log_metrics(prefix, metrics)
+            if scored is not None and scored.report is not None:
+                self.reports[split] = scored.report
+                metrics[f"{prefix}_report"] = scored.report
+                logger.info("Classes of the %s rows:\n%s", split, format_report(scored.report))
             trainer.save_metrics(prefix, metrics)
             self.scores += scores_of_split(metrics, prefix)
             all_metrics |= metrics

@@ -49,12 +49,14 @@ class Scored:
         scores: scores by name; empty if the rows have no labels.
         notes: texts that belong to the scores, such as `bleu_signature`, *optional*.
         pair: predictions and references in the form that `--metric` takes, *optional*.
+        report: result of `hf_localattn.metrics.class_report`, *optional*.
     """
 
     predictions: Any
     scores: dict[str, float]
     notes: Mapping[str, str] = field(default_factory=dict)
     pair: tuple[Any, Any] | None = None
+    report: dict[str, Any] | None = None
 
 
 class Task:
@@ -93,6 +95,8 @@ class Task:
     """Number of rows to load beyond `--max_train_samples` and its like, to see whether a group of rows ends there."""
     has_lengths: ClassVar[bool] = True
     """True if the length of an input is that of its `input_ids`."""
+    compute_loss: Callable[..., Any] | None = None
+    """`compute_loss_func` of Trainer, if the loss is not that of the model."""
     has_classes: bool = True
     """False if labels are not one class each, so that they cannot be smoothed."""
     own_metrics: tuple[str, ...] = ()
@@ -125,6 +129,15 @@ class Task:
             labeled: raise an error for rows without a label.
         """
         raise NotImplementedError
+
+    def keeps_input(self, labeled: bool) -> bool:
+        """Return True if rows may be predicted on, so that a table of predictions needs their columns.
+
+        Args:
+            labeled: argument of `read`. Test rows need no labels, except those that a fold holds out.
+        """
+        may_be_test = not labeled or self.args.held_out is not None
+        return self.training_args.do_predict and may_be_test
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         """Choose the labels, and the `metrics` that they have.
@@ -215,6 +228,14 @@ class Task:
             max_length=self.max_length,
             pad_to_multiple_of=multiple,
         )
+
+    def finish_model(self, trainer: TaskTrainer) -> dict[str, float]:
+        """Change the trained model before it is saved, and return further metrics of the training."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the task that affect the result, for the training record."""
+        return {"max_seq_length": self.args.max_seq_length}
 
     def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Return the outputs for a batch that `score` needs, by default the first one."""

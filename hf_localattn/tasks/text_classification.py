@@ -8,6 +8,7 @@ from typing import Any
 
 import datasets
 import numpy as np
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.folds import warn_of_lone_classes
 from hf_localattn.data.labels import (
@@ -19,15 +20,22 @@ from hf_localattn.data.labels import (
     labels_of,
     number_labels,
     predictions_from_logits,
+    probabilities_from_logits,
 )
-from hf_localattn.data.rows import Data, labeled_rows, open_source
+from hf_localattn.data.prediction_table import PREDICTION, check_input_columns, prediction_table, probability_of
+from hf_localattn.data.rows import INPUT, Data, labeled_rows, open_source
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
+from hf_localattn.metrics.calibration import expected_calibration_error
+from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.calibration import calibrate, check_last_layer
+from hf_localattn.training.class_weights import WeightedLoss, read_class_weights
 from hf_localattn.training.data_arguments import GLUE as GLUE
 from hf_localattn.training.data_arguments import TextClassificationDataArguments
+from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -53,9 +61,15 @@ class TextClassification(Task):
     streams = True
     args: TextClassificationDataArguments
     labels: Labels
+    temperature: float | None = None
+    """Divisor of the trained model's logits; None without `--temperature_scaling`."""
 
     def __init__(self, args: TextClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
+        if args.class_weights and not training_args.do_train:
+            raise ValueError("--class_weights needs --do_train: weights act on the training.")
+        if args.temperature_scaling:
+            self._check_calibration()
         self.columns = args.layout
         if args.label_names_file is not None:
             names = load_label_names(args.label_names_file, TokenColumns(label=self.columns.label))
@@ -65,7 +79,24 @@ class TextClassification(Task):
         source = open_source(data, "texts and labels")
         columns = complete_columns(self.columns, source, require_labels=labeled)
         self.columns = replace(self.columns, vector_length=columns.vector_length)
-        return load_texts(source, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
+        return load_texts(
+            source,
+            columns,
+            require_labels=labeled,
+            skip_empty=self.args.skip_empty,
+            keep_input=self.keeps_input(labeled),
+        )
+
+    def _check_calibration(self) -> None:
+        """Raise `ValueError` if a training has no validation rows, or no logits of them, to calibrate with."""
+        args = self.training_args
+        if not (args.do_train and args.do_eval):
+            raise ValueError("--temperature_scaling needs --do_train, and validation rows with --do_eval.")
+        if args.prediction_loss_only or args.fsdp or args.deepspeed:
+            raise ValueError(
+                "--temperature_scaling needs whole weights and logits: omit --prediction_loss_only, --fsdp and"
+                " --deepspeed."
+            )
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         labels_by_split = map(labels_of, data.values())
@@ -111,6 +142,10 @@ class TextClassification(Task):
     def _check_labels(self) -> None:
         labels = self.labels
         length = self.columns.vector_length
+        if self.args.class_weights and labels.problem_type != SINGLE_LABEL:
+            raise ValueError(f"--class_weights needs one class as the label of each text, not {labels}.")
+        if self.args.temperature_scaling and labels.problem_type == REGRESSION:
+            raise ValueError("--temperature_scaling needs classes, but the labels are scores: omit it.")
         if labels.problem_type == SINGLE_LABEL and labels.num_labels < 2:
             raise ValueError(f"All rows have the label {labels.names[0]!r}: give data with at least two classes.")
         if labels.num_labels == 0:
@@ -124,9 +159,36 @@ class TextClassification(Task):
     def prepare_rows(self, data: Splits) -> Splits:
         prepared = Splits()
         for split, rows in data.items():
+            if INPUT in rows.column_names:
+                check_input_columns(rows, [PREDICTION, *map(probability_of, self.labels.names)])
             may_be_missing = split.startswith("test")
             prepared[split] = number_labels(rows, self.labels, may_be_missing=may_be_missing)
+        if self.args.class_weights and self.compute_loss is None:  # not again for each part of a stream
+            names = self.labels.names
+            weights = read_class_weights(self.args.class_weights, names, prepared["train"]["label"][:])
+            self.compute_loss = WeightedLoss(weights, self.training_args.label_smoothing_factor)
+            logger.info("Class weights: %s.", dict(zip(names, weights, strict=True)))
         return prepared
+
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().adapt(model, tokenizer)
+        if self.args.temperature_scaling:
+            check_last_layer(model)
+
+    def finish_model(self, trainer: TaskTrainer) -> dict[str, float]:
+        """Calibrate the model with `--temperature_scaling`, and return the temperature."""
+        if not self.args.temperature_scaling:
+            return {}
+        self.temperature = calibrate(trainer, self.features["validation"], self.labels.problem_type)
+        return {"temperature": self.temperature}
+
+    def settings(self) -> dict[str, Any]:
+        settings = super().settings()
+        if self.args.class_weights:
+            settings["class_weights"] = " ".join(self.args.class_weights)
+        if self.temperature is not None:
+            settings["temperature"] = self.temperature
+        return settings
 
     def encoder(self, split: str) -> Encoder:
         return tokenize_texts, {"max_length": self.max_length}
@@ -145,26 +207,50 @@ class TextClassification(Task):
 
         If some test rows have no label, the scores are those of the others, and `labeled_samples` counts these.
         """
-        predictions = predictions_from_logits(outputs, self.labels.problem_type)
+        problem_type = self.labels.problem_type
+        predictions = predictions_from_logits(outputs, problem_type)
+        logits = outputs
         scores: dict[str, float] = {}
         if labels is None:
             labeled, known_labels = labeled_rows(self.rows[split], split)
             if not labeled:  # test rows of GLUE
                 return Scored(outputs, {})
             predictions = predictions[labeled]
+            logits = logits[labeled]
             labels = np.asarray(known_labels)
             scores["labeled_samples"] = len(labeled)
         scores |= {name: SCORES[name](predictions, labels) for name in self.score_names}
         if self.combined:
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
-        return Scored(outputs, scores, pair=(predictions, labels))
+        if self.temperature is not None:
+            uncalibrated = logits * self.temperature
+            scores["calibration_error"] = expected_calibration_error(logits, labels, problem_type)
+            scores["calibration_error_before"] = expected_calibration_error(uncalibrated, labels, problem_type)
+        report = None
+        if problem_type != REGRESSION:
+            report = class_report(predictions, labels, self.labels.names)
+        return Scored(outputs, scores, pair=(predictions, labels), report=report)
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
-        """Return predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.
+        """Return predictions.csv, and predict_results.txt (for GLUE predict_results_cola.txt and the like).
 
-        A class is written as its name, a set of classes as a JSON list, a score with three decimals.
+        A class is written as its name, a set of classes as a JSON list, a score in the latter with three decimals.
         """
         task = "" if self.args.task_name is None else f"_{self.args.task_name}"
         ending = "-mm" if split == "test_mismatched" else ""
+        rows = self.rows[split]
         texts = format_predictions(predictions, self.labels)
-        return {f"predict_results{task}{ending}.txt": table_of(self.rows[split], texts)}
+        return {
+            f"predict_results{task}{ending}.txt": table_of(rows, texts),
+            f"predictions{ending}.csv": prediction_table(rows, self._predicted_columns(predictions, texts)),
+        }
+
+    def _predicted_columns(self, logits: np.ndarray, texts: list[str]) -> dict[str, list[Any]]:
+        """Return the columns of `predictions.csv` that the table adds to those of the input."""
+        if self.labels.problem_type == REGRESSION:
+            return {PREDICTION: logits[:, 0].tolist()}
+        columns: dict[str, list[Any]] = {PREDICTION: texts}
+        probabilities = probabilities_from_logits(logits, self.labels.problem_type)
+        for name, values in zip(self.labels.names, probabilities.T, strict=True):
+            columns[probability_of(name)] = values.tolist()
+        return columns

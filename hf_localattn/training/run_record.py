@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from transformers.utils import cached_file
 
 from hf_localattn.hub import Score, TrainingRecord
+from hf_localattn.hub.record import RECORD
 from hf_localattn.names import resolve_backbone, split_paths
+from hf_localattn.parsing import read_json
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.data_arguments import COLUMN_OPTIONS, DataArguments
+
+logger = logging.getLogger(__name__)
+
+Arguments = TypeVar("Arguments", bound=DataArguments)
 
 HYPERPARAMETERS = (
     "learning_rate",
@@ -42,16 +53,23 @@ NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time", "_gen_l
 
 
 def record_of(
-    task: str,
+    task: Any,
     model_args: ModelArguments,
-    data_args: Any,
-    training_args: TrainingArguments,
     rows: Mapping[str, int],
     scores: Sequence[Score],
-    *,
-    has_pairs: bool | None = None,
+    reports: Mapping[str, dict[str, Any]],
 ) -> TrainingRecord:
-    """Return the record of a run. It contains names of files, but no local paths."""
+    """Return the record of a run. It contains names of files, but no local paths.
+
+    Args:
+        task: `hf_localattn.tasks.Task` of the run.
+        model_args: the model.
+        rows: number of rows by split.
+        scores: scores of the evaluated splits.
+        reports: scores of each class by split.
+    """
+    data_args = task.args
+    training_args = task.training_args
     dataset = data_args.dataset_name
     is_local = dataset is not None and Path(dataset).exists()
     files = {
@@ -59,18 +77,61 @@ def record_of(
         for split in ("train", "validation", "test")
         if (name := dataset if is_local else getattr(data_args, f"{split}_file")) is not None and split in rows
     }
+    column_names = task.rows["train"].column_names
+    results = Path(training_args.output_dir, "all_results.json")
     return TrainingRecord(
-        task=task,
-        base_model=None if Path(resolve_backbone(model_args.source)).exists() else model_args.source,
+        task=task.model_task,
+        base_model=base_model_of(model_args),
         dataset=None if is_local else dataset,
         dataset_config=None if is_local else data_args.dataset_config_name,
         files=files,
         rows=dict(rows),
         scores=tuple(score for score in scores if math.isfinite(score.value)),
-        hyperparameters=hyperparameters_of(training_args) | {"max_seq_length": data_args.max_seq_length},
-        has_pairs=has_pairs,
+        hyperparameters=hyperparameters_of(training_args) | task.settings(),
+        columns=columns_of(data_args),
+        reports=dict(reports),
+        majority_class_accuracy=read_json(results).get("majority_class_accuracy"),
+        has_pairs="text_pair" in column_names if "text" in column_names else None,
         seed=training_args.seed,
     )
+
+
+def base_model_of(model_args: ModelArguments) -> str | None:
+    """Return the Hub id of the model that a run starts from. For a folder it is the one that its record names."""
+    source = resolve_backbone(model_args.source)
+    if not Path(source).exists():
+        return source
+    record = TrainingRecord.load(source)
+    return None if record is None else record.base_model
+
+
+def columns_of(data_args: DataArguments) -> dict[str, Any]:
+    """Return the options that name columns of the data, as far as they are given."""
+    values = {name: getattr(data_args, name, None) for name in COLUMN_OPTIONS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> Arguments:
+    """Return data arguments with the columns that a model was trained with. Those that are given stay.
+
+    Args:
+        data_args: data arguments.
+        model_args: the model, which may have no record.
+    """
+    try:
+        path = cached_file(resolve_backbone(model_args.source), RECORD, **model_args.hub)
+    except OSError:
+        return data_args
+    record = TrainingRecord.load(Path(path).parent)
+    recorded = {} if record is None else record.columns
+    named = columns_of(data_args)
+    for name, value in recorded.items():
+        if named.get(name, value) != value:
+            logger.warning("--%s is %s, not %s as in the training.", name, named[name], value)
+    added = {name: value for name, value in recorded.items() if hasattr(data_args, name) and name not in named}
+    if added:
+        logger.info("Columns as in the training: %s.", added)
+    return dataclasses.replace(data_args, **added)
 
 
 def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:
