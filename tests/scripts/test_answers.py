@@ -97,17 +97,12 @@ def test_a_report_is_in_the_results_the_log_and_the_card(run, tmp_path, caplog):
 
 
 def test_weights_of_classes_change_the_loss_of_their_rows(run):
-    """With half of the rows in each class, the losses of two weights average to that of no weights."""
     losses = {}
     for name, weights in {"none": None, "ant": ["ant=2"], "bee": ["bee=2"], "balanced": ["balanced"]}.items():
         losses[name] = run("glue", "classes.jsonl", "train eval", name, class_weights=weights, learning_rate=1e-30)
     values = {name: metrics["eval_loss"] for name, metrics in losses.items()}
     assert values["balanced"] == pytest.approx(values["none"], rel=1e-5)
     assert values["ant"] > values["none"] < values["bee"]
-    accumulated = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 2, "learning_rate": 1e-30}
-    at_once = run("glue", "two.jsonl", "train", "a", class_weights=["no=3"], learning_rate=1e-30)
-    in_parts = run("glue", "two.jsonl", "train", "b", class_weights=["no=3"], **accumulated)
-    assert in_parts["train_loss"] == pytest.approx(at_once["train_loss"], rel=0.2)  # dropout differs
 
 
 def test_columns_need_not_be_named_again(run, tmp_path, caplog):
