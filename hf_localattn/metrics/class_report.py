@@ -11,13 +11,9 @@ import numpy as np
 from hf_localattn.extras import LazyExtra
 
 metrics = LazyExtra("sklearn.metrics", "train", "A report by class")
-pandas = LazyExtra("pandas", "train", "A report by class")
 
 CLASSES = "classes"
 CONFUSION = "confusion_matrix"
-
-MOST_CLASSES = 20
-"""Number of classes that a printed report shows."""
 
 
 def class_report(predictions: np.ndarray, references: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
@@ -53,15 +49,3 @@ def class_report(predictions: np.ndarray, references: np.ndarray, names: Sequenc
     for (true, predicted), count in sorted(counts.items()):
         confusion[names[true]][names[predicted]] = count
     return {CLASSES: classes, CONFUSION: confusion}
-
-
-def format_report(report: dict[str, Any]) -> str:
-    """Return a report as text: a line for each class, then the matrix with a line for each true class."""
-    classes = pandas.DataFrame.from_dict(report[CLASSES], orient="index")
-    text = classes.to_string(float_format="{:.3f}".format, max_rows=MOST_CLASSES)
-    if CONFUSION not in report:
-        return text
-    matrix = pandas.DataFrame.from_dict(report[CONFUSION], orient="index")
-    matrix = matrix.reindex(index=classes.index, columns=classes.index).fillna(0).astype(int)
-    shown = matrix.to_string(max_rows=MOST_CLASSES, max_cols=MOST_CLASSES)
-    return f"{text}\nTrue classes in rows, predicted ones in columns:\n{shown}"

@@ -5,7 +5,8 @@ import pytest
 
 from hf_localattn.data.labels import MULTI_LABEL, SINGLE_LABEL
 from hf_localattn.metrics.calibration import expected_calibration_error, fit_temperature
-from hf_localattn.metrics.class_report import class_report, format_report
+from hf_localattn.metrics.class_report import class_report
+from hf_localattn.training.summary import report_sections
 
 HALF = np.log([[3.0, 1.0]] * 4)
 """Logits of four rows: the first class has the probability 3 / 4."""
@@ -39,7 +40,9 @@ def test_a_report_counts_rows_by_class():
     assert report["classes"]["accuracy"] == {"precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3), "support": 2}
     assert report["classes"]["c"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
     assert report["confusion_matrix"] == {"accuracy": {"accuracy": 1, "b": 1}, "b": {"b": 1}, "c": {}}
-    assert format_report(report).splitlines()[-1].split() == ["c", "0", "0", "0"]
+    first, second = report_sections({"validation": {}, "test": report})
+    assert first.rows[1] == ["accuracy", 1.0, 0.5, pytest.approx(2 / 3), 2]
+    assert second.rows == [["", "accuracy", "b", "c"], ["accuracy", 1, 1, 0], ["b", 0, 1, 0], ["c", 0, 0, 0]]
     sets = class_report(np.array([[1, 0], [1, 1]]), np.array([[1, 1], [0, 1]]), ["a", "b"])
     assert [scores["support"] for scores in sets["classes"].values()] == [1, 2]
     assert sets.keys() == {"classes"}

@@ -90,7 +90,7 @@ def test_a_report_is_in_the_results_the_log_and_the_card(run, tmp_path, caplog):
     report = json.loads((tmp_path / "out" / "all_results.json").read_text())["eval_report"]
     assert [report["classes"][name]["support"] for name in ("ant", "bee", "cat")] == [2, 2, 2]
     assert [sum(row.values()) for row in report["confusion_matrix"].values()] == [2, 2, 2]
-    assert "precision" in caplog.text
+    assert "precision" in caplog.text  # of the summary
     card = (tmp_path / "out" / "README.md").read_text()
     assert "| ant |" in card
     assert "| class_weights | ant=2.5 |" in card

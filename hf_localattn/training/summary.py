@@ -1,0 +1,83 @@
+"""The summary of a run, which the log shows at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hf_localattn.hub import Score
+from hf_localattn.metrics.class_report import CLASSES, CONFUSION
+
+MOST_CLASSES = 20
+"""Number of classes that a summary shows."""
+
+WIDEST_MATRIX = 12
+"""Number of classes of a confusion matrix that a summary shows."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the summary: a title above rows of cells, which are aligned in columns.
+
+    Args:
+        title: line above the rows.
+        rows: cells of each row. Floats are shown with four decimals.
+    """
+
+    title: str
+    rows: Sequence[Sequence[str | float]]
+
+
+def format_summary(sections: Sequence[Section]) -> str:
+    """Return the text of a summary. Sections without rows are left out."""
+    lines: list[str] = []
+    for section in sections:
+        if not section.rows:
+            continue
+        lines.append(section.title)
+        cells = [[format_cell(cell) for cell in row] for row in section.rows]
+        columns = max(map(len, cells))
+        widths = [max(len(row[column]) for row in cells if column < len(row)) for column in range(columns)]
+        for row in cells:
+            padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+            lines.append(f"  {'  '.join(padded)}".rstrip())
+    return "\n".join(lines)
+
+
+def format_cell(cell: str | float) -> str:
+    """Return the text of a cell."""
+    return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
+
+
+def score_section(scores: Sequence[Score]) -> Section:
+    """Return the section of scores: a row for each name, a column for each split."""
+    splits = list(dict.fromkeys(score.split for score in scores))
+    rows: dict[str, list[str | float]] = {"": [*splits]}
+    for score in scores:
+        row = rows.setdefault(score.metric, [""] * len(splits))
+        row[splits.index(score.split)] = score.value
+    return Section("Scores", [[name, *row] for name, row in rows.items()] if scores else [])
+
+
+def report_sections(reports: Mapping[str, Mapping[str, Any]]) -> list[Section]:
+    """Return the sections of the scores by class and of the confusion matrix, those of the last split.
+
+    Args:
+        reports: results of `class_report` by split.
+    """
+    if not reports:
+        return []
+    split, report = list(reports.items())[-1]
+    classes = report[CLASSES]
+    rows: list[list[str | float]] = [["", "precision", "recall", "f1", "rows"]]
+    rows += [[name, *scores.values()] for name, scores in list(classes.items())[:MOST_CLASSES]]
+    title = f"Classes of the {split} rows"
+    if len(classes) > MOST_CLASSES:
+        title += f", {MOST_CLASSES} of {len(classes)} (all_results.json has all)"
+    sections = [Section(title, rows)]
+    if CONFUSION in report and len(classes) <= WIDEST_MATRIX:
+        matrix: list[list[str | float]] = [["", *classes]]
+        matrix += [[name, *(row.get(other, 0) for other in classes)] for name, row in report[CONFUSION].items()]
+        sections.append(Section("True classes in rows, predicted ones in columns", matrix))
+    return sections
