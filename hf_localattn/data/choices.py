@@ -16,7 +16,6 @@ from transformers import DataCollatorForMultipleChoice, PreTrainedTokenizerBase
 
 from hf_localattn.data.labels import parse_value
 from hf_localattn.data.rows import (
-    INPUT,
     SKIP,
     TABLE_SUFFIXES,
     Column,
@@ -90,12 +89,7 @@ class ChoiceFormat:
 
 
 def load_choices(
-    data: Data,
-    columns: ChoiceColumns | None = None,
-    *,
-    require_labels: bool = True,
-    skip_empty: bool = False,
-    keep_input: bool = False,
+    data: Data, columns: ChoiceColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
     """Load multiple-choice rows into the columns `context`, `choices` and `label`.
 
@@ -108,7 +102,6 @@ def load_choices(
         require_labels (*optional*, defaults to True): Raise an error for rows without a label.
         skip_empty (*optional*): Leave out rows with an empty choice, question or context. By default an empty choice
             is an error, and question and context may be empty.
-        keep_input (*optional*): Also return the columns `index` and `input`, the whole row as JSON.
 
     Raises:
         FileNotFoundError: The file does not exist.
@@ -130,8 +123,7 @@ def load_choices(
     )
     required = _required_columns(layout, names or ())
     convert = partial(_convert, layout=layout)
-    features = Features({**CHOICE_FEATURES, INPUT: Value("string")}) if keep_input else CHOICE_FEATURES
-    rows = convert_rows(source, required, features, convert, skip_empty=skip_empty)
+    rows = convert_rows(source, required, CHOICE_FEATURES, convert, skip_empty=skip_empty)
     counts = [len(choices) for choices in rows["choices"]]
     for index, count in zip(row_numbers(rows), counts, strict=True):
         if count != counts[0]:

@@ -347,10 +347,10 @@ def predictions_from_logits(logits: Any, problem_type: str) -> np.ndarray:
 
 
 def probabilities_from_logits(logits: np.ndarray, problem_type: str) -> np.ndarray:
-    """Convert logits to probabilities of the same shape, of one class each row or of each class by itself."""
+    """Convert logits (N, labels) to probabilities, which sum to 1 unless labels are sets."""
     exact = logits.astype(np.float64)
-    probabilities: np.ndarray = special.expit(exact) if problem_type == MULTI_LABEL else special.softmax(exact, -1)
-    return probabilities
+    shares: np.ndarray = special.expit(exact) if problem_type == MULTI_LABEL else special.softmax(exact, -1)
+    return shares
 
 
 def format_predictions(logits: Any, labels: Labels) -> list[str]:

@@ -1,71 +1,56 @@
-"""Tables of predictions: the rows of the input, each with its index, its prediction and its probabilities."""
+"""Tables of predictions: each row of the input with its index, its prediction and its probabilities."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 from datasets import Dataset
 
 from hf_localattn.data.rows import INPUT, PLACE, row_numbers
 
 INDEX = "row_index"
-PREDICTION = "prediction"
 
 
-def probability_of(name: object) -> str:
-    """Return the name of the column with the probability of a class or choice."""
-    return f"probability_{name}"
+def prediction_columns(names: Iterable[object]) -> list[str]:
+    """Return the columns that a table has after those of the input. `names` are classes or choices."""
+    return ["prediction", *(f"probability_{name}" for name in names)]
 
 
-def check_input_columns(rows: Dataset, names: Iterable[str]) -> None:
-    """Check that no row has a column that the table adds.
-
-    Args:
-        rows: Rows with the column `INPUT`, and `PLACE` if the task asked for it.
-        names: Names of the added columns, except `INDEX`.
-
-    Raises:
-        ValueError: A row has such a column.
-    """
-    added = {INDEX, *names}
+def check_input_columns(rows: Dataset, names: Iterable[object]) -> None:
+    """Raise `ValueError` if a row of the input has a column that the table adds."""
+    added = {INDEX, *prediction_columns(names)}
     for row in rows:
-        if common := sorted(added.intersection(json.loads(row[INPUT]))):
-            place = row.get(PLACE, "The test data")
-            raise ValueError(
-                f"{place}: predictions.csv adds the column {common[0]!r}, which the data have: rename it."
-            )
+        if common := added.intersection(json.loads(row[INPUT])):
+            place = row.get(PLACE, "test data")
+            raise ValueError(f"{place}: predictions.csv adds the column {min(common)!r}: rename that of the data.")
 
 
-def prediction_table(rows: Dataset, columns: Mapping[str, Sequence[Any]]) -> str:
-    """Return a table as CSV: the index of each row from 0, the columns of the input, and those of the predictions.
-
-    Numbers of predictions have six digits. A value of the input that is no text is written as JSON.
+def prediction_table(rows: Dataset, names: Iterable[object], predictions: Iterable[Any], shares: np.ndarray) -> str:
+    """Return a table as CSV. A value of the input that is no text is written as JSON.
 
     Args:
         rows: Rows with the column `INPUT`.
-        columns: Values for each row by the name of the column.
+        names: Classes or choices.
+        predictions: Prediction for each row.
+        shares: Probabilities (N, names).
     """
     inputs = [json.loads(text) for text in rows[INPUT]]
-    input_names = dict.fromkeys(name for record in inputs for name in record)
+    columns = dict.fromkeys(name for record in inputs for name in record)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([INDEX, *input_names, *columns])
-    for index, record, *predicted in zip(row_numbers(rows), inputs, *columns.values(), strict=True):
-        values = [_cell(record.get(name)) for name in input_names]
-        writer.writerow([index, *values, *map(_digits, predicted)])
+    writer.writerow([INDEX, *columns, *prediction_columns(names)])
+    for index, record, prediction, row in zip(row_numbers(rows), inputs, predictions, shares, strict=True):
+        cells = [_cell(record.get(name)) for name in columns]
+        writer.writerow([index, *cells, prediction, *(f"{share:.6g}" for share in row)])
     return text.getvalue()
 
 
 def _cell(value: Any) -> str:
-    """Return a value as the cell that the loaders read as the same value."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _digits(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value

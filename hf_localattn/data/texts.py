@@ -20,7 +20,6 @@ from hf_localattn.data.labels import (
     infer_format,
 )
 from hf_localattn.data.rows import (
-    INPUT,
     PLACE,
     SKIP,
     Column,
@@ -110,12 +109,7 @@ GLUE_TASKS: dict[str, TextColumns] = {
 
 
 def load_texts(
-    data: Data,
-    columns: TextColumns | None = None,
-    *,
-    require_labels: bool = True,
-    skip_empty: bool = False,
-    keep_input: bool = False,
+    data: Data, columns: TextColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
     """Load texts into the columns `text`, `text_pair` (for pairs), `label` and `place`.
 
@@ -128,7 +122,6 @@ def load_texts(
         columns (*optional*): Columns of texts and labels.
         require_labels (*optional*, defaults to True): Raise an error for rows without a label.
         skip_empty (*optional*): Leave out rows with an empty text, even if `columns.may_be_empty` is set.
-        keep_input (*optional*): Also return the columns `index` and `input`, the whole row as JSON.
 
     Raises:
         FileNotFoundError: The file does not exist.
@@ -142,8 +135,7 @@ def load_texts(
     texts = [Column(name, may_be_empty=may_be_empty, remedy=remedy) for name in columns.texts]
     label = _label_column(columns, require_labels)
     names = NAMES[: len(texts)]
-    kept = (INPUT,) if keep_input else ()
-    features = Features(dict.fromkeys((*names, "label", PLACE, *kept), Value("string")))
+    features = Features(dict.fromkeys((*names, "label", PLACE), Value("string")))
     features["label"] = LABEL_TYPES[label_format.problem_type]
     must_have_label = require_labels and not columns.skip_unlabeled
     labels_by_text: dict[str, Any] = {}  # the same few texts occur often

@@ -34,16 +34,7 @@ TAG = "hf_localattn"
 WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")  # in transformers 5
 
 MOST_RESULTS = 5
-"""Number of scores in the metadata, where the Hub lists them. A table has all."""
-
-MOST_CLASSES = 30
-"""Number of classes that are listed."""
-
-WIDEST_MATRIX = 12
-"""Number of classes of a confusion matrix that is shown."""
-
-YOUR_TEXT = "YOUR TEXT"
-YOUR_QUERY = "YOUR TEXT WITH [CUE] BEFORE A CUE"
+"""Number of scores in the metadata, which the Hub shows. A table has all."""
 
 
 def render_card(
@@ -85,7 +76,7 @@ def render_card(
     body = ENVIRONMENT.from_string(template).render(
         name=name,
         family=family and _notes(config, family, task, pipeline_task == "negation"),
-        text=YOUR_QUERY if family and family.query and not has_pairs else YOUR_TEXT,
+        has_query=family is not None and family.query is not None and not has_pairs,
         has_pairs=has_pairs,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
@@ -95,8 +86,6 @@ def render_card(
         auto_class=AUTO_CLASSES[task].__name__ if task else "AutoModel",
         fields=_changed_fields(config, family) if family else {},
         labels=labels if shows_labels else [],
-        most_classes=MOST_CLASSES,
-        widest_matrix=WIDEST_MATRIX,
         record=record,
         base_models=_listed(data.base_model),
         repo_id=repo_id,
@@ -236,12 +225,8 @@ def _notes(config: Mapping[str, Any], family: Family, task: str | None, finds_cu
         return " ".join(ENVIRONMENT.from_string(text).render(values).split())
 
     notes = family_notes(family.name)
-    limits = map(render, notes["limits"])
-    return notes | {
-        "summary": render(notes["summary"]),
-        "inputs": render(notes["inputs"]),
-        "limits": [limit for limit in limits if limit],
-    }
+    rendered = {name: render(notes[name]) for name in ("summary", "inputs")}
+    return notes | rendered | {"limits": [*filter(None, map(render, notes["limits"]))]}
 
 
 def _changed_fields(config: Mapping[str, Any], family: Family) -> dict[str, Any]:

@@ -30,24 +30,6 @@ class Score:
 
 
 @dataclass(frozen=True)
-class ClassScores:
-    """Scores of a class, and its number of rows."""
-
-    precision: float
-    recall: float
-    f1: float
-    support: int
-
-
-@dataclass(frozen=True)
-class ClassReport:
-    """Scores of each class on a split, and numbers of rows by true and predicted class; no zeros."""
-
-    classes: dict[str, ClassScores]
-    confusion_matrix: dict[str, dict[str, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class TrainingRecord:
     """Record of a training run. It is uploaded to the Hub, so it has no local paths or tokens.
 
@@ -60,8 +42,8 @@ class TrainingRecord:
         rows (*optional*): Number of rows by split.
         scores (*optional*): Scores of the evaluated splits.
         hyperparameters (*optional*): Training arguments that affect the result.
-        columns (*optional*): Options of the script that name columns of the data. Predictions use them, too.
-        reports (*optional*): Scores of each class by split.
+        columns (*optional*): Options of the script that name columns of the data.
+        reports (*optional*): Scores of each class by split, as `hf_localattn.metrics.class_report` returns them.
         majority_class_accuracy (*optional*): Accuracy of always predicting the most frequent class.
         has_pairs (*optional*): True if the inputs are pairs of texts, False for single texts.
         seed (*optional*): Random seed of the run.
@@ -77,7 +59,7 @@ class TrainingRecord:
     scores: tuple[Score, ...] = ()
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     columns: dict[str, StrictInt | str] = field(default_factory=dict)
-    reports: dict[str, ClassReport] = field(default_factory=dict)
+    reports: dict[str, dict[str, Any]] = field(default_factory=dict)
     majority_class_accuracy: float | None = None
     has_pairs: bool | None = None
     seed: StrictInt | None = None

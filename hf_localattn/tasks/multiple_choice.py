@@ -10,7 +10,7 @@ import numpy as np
 
 from hf_localattn.data.choices import ChoiceColumns, MultipleChoiceCollator, choice_features, load_choices
 from hf_localattn.data.labels import SINGLE_LABEL, probabilities_from_logits
-from hf_localattn.data.prediction_table import PREDICTION, check_input_columns, prediction_table, probability_of
+from hf_localattn.data.prediction_table import check_input_columns, prediction_table
 from hf_localattn.data.rows import INPUT, Data, labeled_rows
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, table_of
@@ -35,18 +35,13 @@ class MultipleChoice(Task):
             choices=args.choices_column_name or "choices",
             label=args.label_column_name or "label",
         )
-        return load_choices(
-            data,
-            columns,
-            require_labels=labeled,
-            skip_empty=args.skip_empty,
-            keep_input=self.keeps_input(labeled),
-        )
+        source = self.open_for_table(data, "rows", labeled)
+        return load_choices(source, columns, require_labels=labeled, skip_empty=args.skip_empty)
 
     def prepare_rows(self, data: Splits) -> Splits:
         for rows in data.values():
             if INPUT in rows.column_names:
-                check_input_columns(rows, [PREDICTION, *map(probability_of, range(len(rows[0]["choices"])))])
+                check_input_columns(rows, range(len(rows[0]["choices"])))
         return data
 
     def encoder(self, split: str) -> Encoder:
@@ -76,10 +71,8 @@ class MultipleChoice(Task):
         """Return predictions.csv, and predict_results.txt with the index of each row and that of the chosen text."""
         rows = self.rows[split]
         choices = np.argmax(predictions, axis=-1).tolist()
-        columns: dict[str, list[Any]] = {PREDICTION: choices}
-        for choice, values in enumerate(probabilities_from_logits(predictions, SINGLE_LABEL).T):
-            columns[probability_of(choice)] = values.tolist()
+        shares = probabilities_from_logits(predictions, SINGLE_LABEL)
         return {
             f"{prefix}_results.txt": table_of(rows, choices),
-            "predictions.csv": prediction_table(rows, columns),
+            "predictions.csv": prediction_table(rows, range(shares.shape[1]), choices, shares),
         }

@@ -299,13 +299,9 @@ class Run:
         """Train, evaluate, predict and upload according to the training arguments, and return all metrics."""
         metrics = self.train() | self.evaluate() | self.predict()
         self.share()
-        sections = [
-            self._run_section(metrics),
-            score_section(self.scores),
-            *report_sections(self.reports),
-            *self.sections,
-            self._folder_section(),
-        ]
+        for split, report in list(self.reports.items())[-1:]:
+            self.sections += report_sections(split, report)
+        sections = [self._run_section(metrics), score_section(self.scores), *self.sections, self._folder_section()]
         logger.info("The run has ended.\n%s", format_summary(sections))
         return metrics
 

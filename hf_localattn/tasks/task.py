@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import datasets
@@ -12,7 +12,7 @@ import torch
 from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.data.rows import Data, row_numbers
+from hf_localattn.data.rows import Data, Source, open_source, row_numbers
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.registry import family_of
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -130,14 +130,10 @@ class Task:
         """
         raise NotImplementedError
 
-    def keeps_input(self, labeled: bool) -> bool:
-        """Return True if rows may be predicted on, so that a table of predictions needs their columns.
-
-        Args:
-            labeled: argument of `read`. Test rows need no labels, except those that a fold holds out.
-        """
-        may_be_test = not labeled or self.args.held_out is not None
-        return self.training_args.do_predict and may_be_test
+    def open_for_table(self, data: Data, holds: str, labeled: bool) -> Source:
+        """Open data for `read`. Rows that may be test rows keep their input, for a table of predictions."""
+        may_be_test = self.training_args.do_predict and not (labeled and self.args.held_out is None)
+        return replace(open_source(data, holds), keeps_input=may_be_test)
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         """Choose the labels, and the `metrics` that they have.
@@ -230,12 +226,8 @@ class Task:
         )
 
     def finish_model(self, trainer: TaskTrainer) -> dict[str, float]:
-        """Change the trained model before it is saved, and return further metrics of the training."""
+        """Change the trained model before it is saved, and return metrics of that."""
         return {}
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings of the task that affect the result, for the training record."""
-        return {"max_seq_length": self.args.max_seq_length}
 
     def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Return the outputs for a batch that `score` needs, by default the first one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import datasets
@@ -22,8 +23,8 @@ from hf_localattn.data.labels import (
     predictions_from_logits,
     probabilities_from_logits,
 )
-from hf_localattn.data.prediction_table import PREDICTION, check_input_columns, prediction_table, probability_of
-from hf_localattn.data.rows import INPUT, Data, labeled_rows, open_source
+from hf_localattn.data.prediction_table import check_input_columns, prediction_table
+from hf_localattn.data.rows import INPUT, Data, labeled_rows
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
 from hf_localattn.metrics.calibration import expected_calibration_error
@@ -31,8 +32,8 @@ from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.calibration import calibrate, check_last_layer
-from hf_localattn.training.class_weights import WeightedLoss, read_class_weights
+from hf_localattn.training.calibration import calibrate, last_layer
+from hf_localattn.training.class_weights import read_class_weights, weighted_loss
 from hf_localattn.training.data_arguments import GLUE as GLUE
 from hf_localattn.training.data_arguments import TextClassificationDataArguments
 from hf_localattn.training.trainer import TaskTrainer
@@ -67,36 +68,22 @@ class TextClassification(Task):
     def __init__(self, args: TextClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
         if args.class_weights and not training_args.do_train:
-            raise ValueError("--class_weights needs --do_train: weights act on the training.")
-        if args.temperature_scaling:
-            self._check_calibration()
+            raise ValueError("--class_weights needs --do_train.")
+        if args.temperature_scaling and not (training_args.do_train and training_args.do_eval):
+            raise ValueError("--temperature_scaling needs --do_train, and validation rows with --do_eval.")
+        is_whole = not (training_args.prediction_loss_only or training_args.fsdp or training_args.deepspeed)
+        if args.temperature_scaling and not is_whole:
+            raise ValueError("--temperature_scaling excludes --prediction_loss_only, --fsdp and --deepspeed.")
         self.columns = args.layout
         if args.label_names_file is not None:
             names = load_label_names(args.label_names_file, TokenColumns(label=self.columns.label))
             self.columns = replace(self.columns, names=tuple(names))
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        source = open_source(data, "texts and labels")
+        source = self.open_for_table(data, "texts and labels", labeled)
         columns = complete_columns(self.columns, source, require_labels=labeled)
         self.columns = replace(self.columns, vector_length=columns.vector_length)
-        return load_texts(
-            source,
-            columns,
-            require_labels=labeled,
-            skip_empty=self.args.skip_empty,
-            keep_input=self.keeps_input(labeled),
-        )
-
-    def _check_calibration(self) -> None:
-        """Raise `ValueError` if a training has no validation rows, or no logits of them, to calibrate with."""
-        args = self.training_args
-        if not (args.do_train and args.do_eval):
-            raise ValueError("--temperature_scaling needs --do_train, and validation rows with --do_eval.")
-        if args.prediction_loss_only or args.fsdp or args.deepspeed:
-            raise ValueError(
-                "--temperature_scaling needs whole weights and logits: omit --prediction_loss_only, --fsdp and"
-                " --deepspeed."
-            )
+        return load_texts(source, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         labels_by_split = map(labels_of, data.values())
@@ -160,35 +147,27 @@ class TextClassification(Task):
         prepared = Splits()
         for split, rows in data.items():
             if INPUT in rows.column_names:
-                check_input_columns(rows, [PREDICTION, *map(probability_of, self.labels.names)])
+                check_input_columns(rows, self.labels.names)
             may_be_missing = split.startswith("test")
             prepared[split] = number_labels(rows, self.labels, may_be_missing=may_be_missing)
         if self.args.class_weights and self.compute_loss is None:  # not again for each part of a stream
             names = self.labels.names
             weights = read_class_weights(self.args.class_weights, names, prepared["train"]["label"][:])
-            self.compute_loss = WeightedLoss(weights, self.training_args.label_smoothing_factor)
+            smoothing = self.training_args.label_smoothing_factor
+            self.compute_loss = partial(weighted_loss, weights=weights, label_smoothing=smoothing)
             logger.info("Class weights: %s.", dict(zip(names, weights, strict=True)))
         return prepared
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         super().adapt(model, tokenizer)
         if self.args.temperature_scaling:
-            check_last_layer(model)
+            last_layer(model)
 
     def finish_model(self, trainer: TaskTrainer) -> dict[str, float]:
-        """Calibrate the model with `--temperature_scaling`, and return the temperature."""
         if not self.args.temperature_scaling:
             return {}
         self.temperature = calibrate(trainer, self.features["validation"], self.labels.problem_type)
         return {"temperature": self.temperature}
-
-    def settings(self) -> dict[str, Any]:
-        settings = super().settings()
-        if self.args.class_weights:
-            settings["class_weights"] = " ".join(self.args.class_weights)
-        if self.temperature is not None:
-            settings["temperature"] = self.temperature
-        return settings
 
     def encoder(self, split: str) -> Encoder:
         return tokenize_texts, {"max_length": self.max_length}
@@ -226,31 +205,23 @@ class TextClassification(Task):
             uncalibrated = logits * self.temperature
             scores["calibration_error"] = expected_calibration_error(logits, labels, problem_type)
             scores["calibration_error_before"] = expected_calibration_error(uncalibrated, labels, problem_type)
-        report = None
-        if problem_type != REGRESSION:
-            report = class_report(predictions, labels, self.labels.names)
+        is_number = problem_type == REGRESSION
+        report = None if is_number else class_report(predictions, labels, self.labels.names)
         return Scored(outputs, scores, pair=(predictions, labels), report=report)
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return predictions.csv, and predict_results.txt (for GLUE predict_results_cola.txt and the like).
 
-        A class is written as its name, a set of classes as a JSON list, a score in the latter with three decimals.
+        A class is written as its name, a set of classes as a JSON list, a score with three decimals.
         """
         task = "" if self.args.task_name is None else f"_{self.args.task_name}"
         ending = "-mm" if split == "test_mismatched" else ""
         rows = self.rows[split]
         texts = format_predictions(predictions, self.labels)
+        shares = probabilities_from_logits(predictions, self.labels.problem_type)
+        if self.labels.problem_type == REGRESSION:
+            shares = shares[:, :0]
         return {
             f"predict_results{task}{ending}.txt": table_of(rows, texts),
-            f"predictions{ending}.csv": prediction_table(rows, self._predicted_columns(predictions, texts)),
+            f"predictions{ending}.csv": prediction_table(rows, self.labels.names, texts, shares),
         }
-
-    def _predicted_columns(self, logits: np.ndarray, texts: list[str]) -> dict[str, list[Any]]:
-        """Return the columns of `predictions.csv` that the table adds to those of the input."""
-        if self.labels.problem_type == REGRESSION:
-            return {PREDICTION: logits[:, 0].tolist()}
-        columns: dict[str, list[Any]] = {PREDICTION: texts}
-        probabilities = probabilities_from_logits(logits, self.labels.problem_type)
-        for name, values in zip(self.labels.names, probabilities.T, strict=True):
-            columns[probability_of(name)] = values.tolist()
-        return columns

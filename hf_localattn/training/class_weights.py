@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from hf_localattn.errors import join_names
 from hf_localattn.extras import LazyExtra
+from hf_localattn.training.options import named_option
 
 class_weight = LazyExtra("sklearn.utils.class_weight", "train", "--class_weights")
 
@@ -18,69 +20,48 @@ BALANCED = "balanced"
 
 
 def read_class_weights(options: Sequence[str], names: Sequence[str], labels: Sequence[int]) -> list[float]:
-    """Return the weight of each class.
+    """Return the weight of each class, 1 by default.
 
     Args:
-        options: "balanced" alone, or entries such as "spam=2.5". Other classes have the weight 1.
+        options: "balanced" alone, or entries such as "spam=2.5".
         names: Names of the classes in order.
-        labels: Classes of the training rows, for "balanced". A class without rows has the weight 1.
+        labels: Classes of the training rows, for "balanced".
 
     Raises:
-        ValueError: An entry has no class, no positive number, or a class of another entry.
+        ValueError: An entry names no class, or one again, or its weight is not positive.
     """
-    weights = dict.fromkeys(names, 1.0)
     if list(options) == [BALANCED]:
         present = np.unique(labels)
         balanced = class_weight.compute_class_weight(BALANCED, classes=present, y=np.asarray(labels))
-        weights |= {names[label]: float(weight) for label, weight in zip(present, balanced, strict=True)}
-        return list(weights.values())
-    seen = set()
+        by_label = dict(zip(present.tolist(), balanced.tolist(), strict=True))
+        return [by_label.get(label, 1.0) for label in range(len(names))]
+    weights: dict[str, float] = {}
     for option in options:
-        name, _, text = option.rpartition("=")
-        if name not in weights:
-            raise ValueError(f"--class_weights {option}: {name!r} is none of the classes {', '.join(names)}.")
-        if name in seen:
-            raise ValueError(f"--class_weights names the class {name!r} twice: leave one out.")
-        seen.add(name)
-        weights[name] = _read_weight(option, text)
-    return list(weights.values())
+        name, _, weight = option.rpartition("=")
+        if name not in names or name in weights:
+            raise ValueError(f"--class_weights {option}: name each of the classes {join_names(names, 20)} once.")
+        with named_option(f"--class_weights {option}"):
+            weights[name] = float(weight)
+        if not 0 < weights[name] < math.inf:
+            raise ValueError(f"--class_weights {option}: a weight must be above 0.")
+    return [weights.get(name, 1.0) for name in names]
 
 
-def _read_weight(option: str, text: str) -> float:
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = math.nan
-    if not 0 < weight < math.inf:
-        raise ValueError(f"--class_weights {option}: the weight must be a positive number.")
-    return weight
+def weighted_loss(
+    outputs: Any,
+    labels: torch.Tensor,
+    num_items_in_batch: Any = None,
+    *,
+    weights: Sequence[float],
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:
+    """Compute the mean over rows of the cross-entropy times the weight of the class.
 
-
-class WeightedLoss:
-    """Mean of the cross-entropy of each row times the weight of its class, for `compute_loss_func` of Trainer.
-
-    Args:
-        weights: Weight of each class.
-        label_smoothing: Share of the labels that is spread over all classes.
+    It is the sum divided by `num_items_in_batch`, if that is given. A loss of the local layers is added.
     """
-
-    def __init__(self, weights: Sequence[float], label_smoothing: float = 0.0):
-        self.weights = torch.tensor(weights)
-        self.label_smoothing = label_smoothing
-
-    def __call__(self, outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-        """Return the sum over the batch, divided by its size or by `num_items_in_batch`."""
-        logits = outputs["logits"]
-        total = functional.cross_entropy(
-            logits,
-            labels,
-            self.weights.to(logits),
-            reduction="sum",
-            label_smoothing=self.label_smoothing,
-        )
-        count = len(labels) if num_items_in_batch is None else num_items_in_batch
-        loss = total / count
-        local_loss = outputs.get("local_loss")
-        if local_loss is not None:
-            loss = loss + local_loss * (len(labels) / count)
-        return loss
+    logits = outputs["logits"]
+    weight = logits.new_tensor(weights)
+    loss = functional.cross_entropy(logits, labels, weight, reduction="sum", label_smoothing=label_smoothing)
+    if outputs.get("local_loss") is not None:
+        loss = loss + len(labels) * outputs["local_loss"]
+    return loss / (num_items_in_batch or len(labels))

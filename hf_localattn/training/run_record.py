@@ -59,15 +59,7 @@ def record_of(
     scores: Sequence[Score],
     reports: Mapping[str, dict[str, Any]],
 ) -> TrainingRecord:
-    """Return the record of a run. It contains names of files, but no local paths.
-
-    Args:
-        task: `hf_localattn.tasks.Task` of the run.
-        model_args: the model.
-        rows: number of rows by split.
-        scores: scores of the evaluated splits.
-        reports: scores of each class by split.
-    """
+    """Return the record of a run of a `hf_localattn.tasks.Task`. It contains names of files, but no local paths."""
     data_args = task.args
     training_args = task.training_args
     dataset = data_args.dataset_name
@@ -76,6 +68,11 @@ def record_of(
         split: ", ".join(Path(path).name for path in split_paths(name))
         for split in ("train", "validation", "test")
         if (name := dataset if is_local else getattr(data_args, f"{split}_file")) is not None and split in rows
+    }
+    further = {
+        "max_seq_length": data_args.max_seq_length,
+        "class_weights": " ".join(getattr(data_args, "class_weights", ())),
+        "temperature": getattr(task, "temperature", None),
     }
     column_names = task.rows["train"].column_names
     results = Path(training_args.output_dir, "all_results.json")
@@ -87,7 +84,7 @@ def record_of(
         files=files,
         rows=dict(rows),
         scores=tuple(score for score in scores if math.isfinite(score.value)),
-        hyperparameters=hyperparameters_of(training_args) | task.settings(),
+        hyperparameters=hyperparameters_of(training_args) | {name: value for name, value in further.items() if value},
         columns=columns_of(data_args),
         reports=dict(reports),
         majority_class_accuracy=read_json(results).get("majority_class_accuracy"),
@@ -106,31 +103,26 @@ def base_model_of(model_args: ModelArguments) -> str | None:
 
 
 def columns_of(data_args: DataArguments) -> dict[str, Any]:
-    """Return the options that name columns of the data, as far as they are given."""
+    """Return the given options that name columns of the data."""
     values = {name: getattr(data_args, name, None) for name in COLUMN_OPTIONS}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> Arguments:
-    """Return data arguments with the columns that a model was trained with. Those that are given stay.
-
-    Args:
-        data_args: data arguments.
-        model_args: the model, which may have no record.
-    """
+    """Return data arguments with the columns that a model was trained with, if it has a record. Given ones stay."""
     try:
         path = cached_file(resolve_backbone(model_args.source), RECORD, **model_args.hub)
     except OSError:
         return data_args
     record = TrainingRecord.load(Path(path).parent)
-    recorded = {} if record is None else record.columns
-    named = columns_of(data_args)
-    for name, value in recorded.items():
-        if named.get(name, value) != value:
-            logger.warning("--%s is %s, not %s as in the training.", name, named[name], value)
-    added = {name: value for name, value in recorded.items() if hasattr(data_args, name) and name not in named}
-    if added:
-        logger.info("Columns as in the training: %s.", added)
+    columns = columns_of(data_args)
+    added = {}
+    for name, value in (record.columns if record else {}).items():
+        if name not in columns and hasattr(data_args, name):
+            added[name] = value
+            logger.info("--%s is %s, as in the training.", name, value)
+        elif columns.get(name, value) != value:
+            logger.warning("--%s is %s, not %s as in the training.", name, columns[name], value)
     return dataclasses.replace(data_args, **added)
 
 

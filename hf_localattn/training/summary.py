@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from hf_localattn.hub import Score
-from hf_localattn.metrics.class_report import CLASSES, CONFUSION
 
 MOST_CLASSES = 20
 """Number of classes that a summary shows."""
-
-WIDEST_MATRIX = 12
-"""Number of classes of a confusion matrix that a summary shows."""
 
 
 @dataclass(frozen=True)
@@ -60,24 +57,17 @@ def score_section(scores: Sequence[Score]) -> Section:
     return Section("Scores", [[name, *row] for name, row in rows.items()] if scores else [])
 
 
-def report_sections(reports: Mapping[str, Mapping[str, Any]]) -> list[Section]:
-    """Return the sections of the scores by class and of the confusion matrix, those of the last split.
-
-    Args:
-        reports: results of `class_report` by split.
-    """
-    if not reports:
-        return []
-    split, report = list(reports.items())[-1]
-    classes = report[CLASSES]
-    rows: list[list[str | float]] = [["", "precision", "recall", "f1", "rows"]]
-    rows += [[name, *scores.values()] for name, scores in list(classes.items())[:MOST_CLASSES]]
-    title = f"Classes of the {split} rows"
-    if len(classes) > MOST_CLASSES:
-        title += f", {MOST_CLASSES} of {len(classes)} (all_results.json has all)"
-    sections = [Section(title, rows)]
-    if CONFUSION in report and len(classes) <= WIDEST_MATRIX:
-        matrix: list[list[str | float]] = [["", *classes]]
-        matrix += [[name, *(row.get(other, 0) for other in classes)] for name, row in report[CONFUSION].items()]
-        sections.append(Section("True classes in rows, predicted ones in columns", matrix))
-    return sections
+def report_sections(split: str, report: Mapping[str, Any]) -> list[Section]:
+    """Return the sections of a result of `class_report`, of at most `MOST_CLASSES` classes."""
+    classes = dict(islice(report["classes"].items(), MOST_CLASSES))
+    rows: list[list[str | float]] = [["", "precision", "recall", "f1-score", "support"]]
+    rows += [[name, *scores.values()] for name, scores in classes.items()]
+    matrix: list[list[str | float]] = []
+    if "confusion_matrix" in report:
+        matrix.append(["", *classes])
+        for name, counts in zip(classes, report["confusion_matrix"], strict=False):
+            matrix.append([name, *counts[:MOST_CLASSES]])
+    return [
+        Section(f"Classes of the {split} rows", rows),
+        Section("True classes in rows, predicted ones in columns", matrix),
+    ]

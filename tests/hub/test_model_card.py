@@ -73,10 +73,10 @@ def test_every_card_is_complete_and_its_program_runs(name, task, tmp_path, capsy
 SAM = "SamRobertaForSequenceClassification"
 REPORT = {
     "classes": {
-        "Abkürzung": {"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "support": 4},
-        "De|scription": {"precision": 0.5, "recall": 1.0, "f1": 2 / 3, "support": 2},
+        "Abkürzung": {"precision": 1.0, "recall": 0.5, "f1-score": 2 / 3, "support": 4},
+        "De|scription": {"precision": 0.5, "recall": 1.0, "f1-score": 2 / 3, "support": 2},
     },
-    "confusion_matrix": {"Abkürzung": {"Abkürzung": 2, "De|scription": 2}, "De|scription": {"De|scription": 2}},
+    "confusion_matrix": [[2, 2], [0, 2]],
 }
 
 
