@@ -36,6 +36,9 @@ WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")  # in transformer
 MOST_RESULTS = 5
 """Number of scores in the metadata, which the Hub shows. A table has all."""
 
+RIVALS = ("_of_constant", "_of_linear")
+"""Ends of the names of scores that plain rivals of the model have."""
+
 
 def render_card(
     config: Mapping[str, Any],
@@ -76,6 +79,7 @@ def render_card(
     body = ENVIRONMENT.from_string(template).render(
         name=name,
         family=family and _notes(config, family, task, pipeline_task == "negation"),
+        rivals=RIVALS,
         has_query=family is not None and family.query is not None and not has_pairs,
         has_pairs=has_pairs,
         model_type=config["model_type"],
@@ -185,8 +189,9 @@ def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: st
 
 
 def _headline_scores(record: TrainingRecord) -> list[Score]:
-    """Return the first scores, without losses and NaN. Those of test rows come before those of validation rows."""
-    scores = [score for score in record.scores if score.metric != "loss" and not math.isnan(score.value)]
+    """Return the first scores of the model, without losses and NaN. Those of test rows come first."""
+    others = ("loss", "_before", *RIVALS)
+    scores = [score for score in record.scores if not (score.metric.endswith(others) or math.isnan(score.value))]
     return sorted(scores, key=lambda score: not score.split.startswith("test"))[:MOST_RESULTS]
 
 

@@ -44,7 +44,6 @@ class TrainingRecord:
         hyperparameters (*optional*): Training arguments that affect the result.
         columns (*optional*): Options of the script that name columns of the data.
         reports (*optional*): Scores of each class by split, as `hf_localattn.metrics.class_report` returns them.
-        majority_class_accuracy (*optional*): Accuracy of always predicting the most frequent class.
         has_pairs (*optional*): True if the inputs are pairs of texts, False for single texts.
         seed (*optional*): Random seed of the run.
         versions (*optional*, defaults to the installed ones): Versions of the libraries by name.
@@ -60,7 +59,6 @@ class TrainingRecord:
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     columns: dict[str, StrictInt | str] = field(default_factory=dict)
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
-    majority_class_accuracy: float | None = None
     has_pairs: bool | None = None
     seed: StrictInt | None = None
     versions: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in LIBRARIES})

@@ -15,7 +15,6 @@ from transformers.utils import cached_file
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.hub.record import RECORD
 from hf_localattn.names import resolve_backbone, split_paths
-from hf_localattn.parsing import read_json
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.data_arguments import COLUMN_OPTIONS, DataArguments
 
@@ -75,7 +74,6 @@ def record_of(
         "temperature": getattr(task, "temperature", None),
     }
     column_names = task.rows["train"].column_names
-    results = Path(training_args.output_dir, "all_results.json")
     return TrainingRecord(
         task=task.model_task,
         base_model=base_model_of(model_args),
@@ -87,7 +85,6 @@ def record_of(
         hyperparameters=hyperparameters_of(training_args) | {name: value for name, value in further.items() if value},
         columns=columns_of(data_args),
         reports=dict(reports),
-        majority_class_accuracy=read_json(results).get("majority_class_accuracy"),
         has_pairs="text_pair" in column_names if "text" in column_names else None,
         seed=training_args.seed,
     )

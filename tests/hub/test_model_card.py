@@ -107,11 +107,11 @@ def test_every_ablation_has_a_card(name):
 
 def test_a_card_has_the_classes_and_five_scores():
     scores = [Score(split, f"score_{index}", 0.5) for split in ("validation", "test") for index in range(4)]
+    scores.append(Score("test", "score_0_of_constant", 0.625))
     record = TrainingRecord(
         task="text-classification",
         scores=scores,
         reports={"test": REPORT},
-        majority_class_accuracy=0.625,
         has_pairs=True,
     )
     labels = dict(enumerate(REPORT["classes"]))
@@ -125,7 +125,7 @@ def test_a_card_has_the_classes_and_five_scores():
     assert '"Abkürzung", "De\\|scription"' in card
     assert "| Abkürzung | 1.000 | 0.500 | 0.667 | 4 |" in card
     assert "| Abkürzung | 2 | 2 |\n| De\\|scription | 0 | 2 |\n" in card
-    assert "has the accuracy 0.625" in card
+    assert "| test | score_0 | 0.5 (constant: 0.625) |" in card
     assert '{"text": "YOUR TEXT", "text_pair": "ITS SECOND TEXT"}' in card
 
 
