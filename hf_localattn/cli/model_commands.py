@@ -11,6 +11,7 @@ from typer import Argument, Context, Option
 
 from hf_localattn.extras import require
 from hf_localattn.names import find_files, read_config, resolve_backbone
+from hf_localattn.parsing import parse_assignments
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
@@ -23,7 +24,7 @@ Settings = Annotated[
     ),
 ]
 
-Kind = Literal["auto", "self", "local", "gates", "tokens", "influence"]
+Kind = Literal["auto", "self", "local", "gates", "tokens", "features", "influence"]
 
 
 def inspect(
@@ -72,7 +73,8 @@ def inspect(
         Kind,
         Option(
             help="auto: the mechanism of the model's family; self: map of the encoder's self-attention; local: map of"
-            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; influence:"
+            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; features: SAM's"
+            " feature weights, and those that delta removed; influence:"
             " by how much the score of the prediction falls without a token."
         ),
     ] = "auto",
@@ -102,7 +104,7 @@ def inspect(
 
     rows: dict[str, Any] = {"file": file, "max_samples": max_samples, "text_column_names": text_column_names}
     shown: dict[str, Any] = {"kind": kind, "layers": layers, "special_tokens": special_tokens}
-    trust: dict[str, Any] = {"trust_remote_code": trust_remote_code, "settings": config or ()}
+    trust: dict[str, Any] = {"trust_remote_code": trust_remote_code, "settings": parse_assignments(config or ())}
     run(checkpoint, output, texts or (), pair=pair, compare=compare, **rows, **shown, **trust)
 
 
@@ -137,7 +139,8 @@ def demo(
         resolve_backbone(checkpoint)
     from hf_localattn.serving.demo import run
 
-    run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=config or ())
+    settings = parse_assignments(config or ())
+    run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=settings)
 
 
 def export(
@@ -175,10 +178,10 @@ def export(
 
             words = ["--validation_file", find_files(validation_file), *context.args]
             run = prepare_evaluation(checkpoint, content, words, scratch)
-        from hf_localattn.exported import SETTINGS, OnnxModel
+        from hf_localattn.installed.exported import SETTINGS, OnnxModel
         from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 
-        folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=config or ())
+        folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))
         if run is not None:
             agreement = compare_with_checkpoint(run, OnnxModel.from_pretrained(folder))
             print(f"On {validation_file}, {agreement.report()}")

@@ -12,9 +12,8 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
-from hf_localattn.files import remove_leftovers
+from hf_localattn.files import claimed, remove_leftovers
 from hf_localattn.studies.processes import RunFailed, finished, run_all
 from hf_localattn.studies.script_command import FOLDS, ScriptCommand, argument_classes, write_results
 from hf_localattn.studies.search import Search

@@ -209,6 +209,15 @@ class TextClassification(Task):
         report = None if is_number else class_report(predictions, labels, self.labels.names)
         return Scored(outputs, scores, pair=(predictions, labels), report=report)
 
+    def constant_outputs(self, split: str) -> Any:
+        targets = np.asarray(self.features["train"]["label"][:])
+        if self.has_classes:
+            targets = np.eye(self.labels.num_labels)[targets]
+        mean = targets.reshape(len(targets), -1).mean(axis=0)
+        if self.labels.problem_type == MULTI_LABEL:
+            mean = mean - 0.5  # a class is predicted if its logit is positive
+        return np.tile(mean, (len(self.features[split]), 1))
+
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return predictions.csv, and predict_results.txt (for GLUE predict_results_cola.txt and the like).
 

@@ -48,7 +48,16 @@ HYPERPARAMETERS = (
 )
 """Training arguments that affect the result."""
 
-NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time", "_gen_len", "_num_beams")
+NO_SCORES = (
+    "_runtime",
+    "_samples",
+    "_per_second",
+    "_preparation_time",
+    "_gen_len",
+    "_num_beams",
+    "_of_constant",
+    "_of_linear",
+)
 
 
 def record_of(
