@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 from hf_localattn.hub import Score
+
+MOST_CLASSES = 20
+"""Number of classes that a summary shows."""
 
 
 @dataclass(frozen=True)
@@ -50,3 +55,19 @@ def score_section(scores: Sequence[Score]) -> Section:
         row = rows.setdefault(score.metric, [""] * len(splits))
         row[splits.index(score.split)] = score.value
     return Section("Scores", [[name, *row] for name, row in rows.items()] if scores else [])
+
+
+def report_sections(split: str, report: Mapping[str, Any]) -> list[Section]:
+    """Return the sections of a result of `class_report`, of at most `MOST_CLASSES` classes."""
+    classes = dict(islice(report["classes"].items(), MOST_CLASSES))
+    rows: list[list[str | float]] = [["", "precision", "recall", "f1-score", "support"]]
+    rows += [[name, *scores.values()] for name, scores in classes.items()]
+    matrix: list[list[str | float]] = []
+    if "confusion_matrix" in report:
+        matrix.append(["", *classes])
+        for name, counts in zip(classes, report["confusion_matrix"], strict=False):
+            matrix.append([name, *counts[:MOST_CLASSES]])
+    return [
+        Section(f"Classes of the {split} rows", rows),
+        Section("True classes in rows, predicted ones in columns", matrix),
+    ]
