@@ -179,10 +179,11 @@ def draw_features(weights: Sequence[TokenWeights], titles: Sequence[str] | None 
         ValueError: There are no texts, a text has no feature weights, or the number of titles is wrong.
         ImportError: matplotlib is not installed.
     """
-    headings = _headings(titles, [textwrap.shorten(" ".join(one.tokens), 60) for one in weights], "text")
-    if any(one.features is None for one in weights):
+    texts = [textwrap.shorten(" ".join(text.tokens), 60) for text in weights]
+    headings = _headings(titles, texts, "text")
+    rows = [text.features for text in weights if text.features is not None]
+    if len(rows) < len(weights):
         raise ValueError("a model has no feature weights: use one of the family sam-roberta with use_fam=true.")
-    rows = np.stack([one.features for one in weights])
     labels = []
     for heading, row in zip(headings, rows, strict=True):
         removed = int((row == 0).sum())
@@ -192,7 +193,7 @@ def draw_features(weights: Sequence[TokenWeights], titles: Sequence[str] | None 
         figure = import_extra("matplotlib.figure", *EXTRA).Figure(figsize=(9, height), layout="constrained")
         axes = figure.add_subplot()
         shades = import_extra("matplotlib", *EXTRA).colormaps[COLORS].with_extremes(bad="tab:red")
-        shown = np.ma.masked_equal(rows, 0.0)
+        shown = np.ma.masked_equal(np.stack(rows), 0.0)
         image = axes.imshow(shown, cmap=shades, vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
         axes.set_yticks(range(len(labels)), labels=labels)
         axes.set(xlabel="feature (red: removed by delta)")

@@ -66,12 +66,6 @@ class OaXLNetConfig(LocalAttentionConfig):
         classifier_dropout (float, *optional*, defaults to 0.3): Dropout probability before the last layer of the
             heads.
         **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
-
-    Example:
-        >>> from hf_localattn import OaXLNetConfig
-        >>> config = OaXLNetConfig(local_attention="ca", num_oa_layers=1)
-        >>> config.oa_num_heads
-        16
     """
 
     model_type = "oa-xlnet"

@@ -48,11 +48,6 @@ class SamRobertaConfig(LocalAttentionConfig):
         freeze_backbone (bool, *optional*, defaults to False): Keep the encoder fixed, without gradients or dropout. A
             later change takes effect at the next call of `train()`.
         **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
-
-    Example:
-        >>> from hf_localattn import SamRobertaConfig
-        >>> SamRobertaConfig(bilstm_merge="sum").encoded_size
-        256
     """
 
     model_type = "sam-roberta"

@@ -49,11 +49,6 @@ class SlaBertConfig(LocalAttentionConfig):
             loss.
         pooler_begins_afresh (bool, *optional*, defaults to False): True if the pooler is new, because the backbone's
             checkpoint has none. Set when a backbone is loaded.
-
-    Example:
-        >>> config = SlaBertConfig(syntax_threshold=4, sla_layers=[8, 9, 10, 11])
-        >>> config.num_active_local_layers
-        4
     """
 
     model_type = "sla-bert"

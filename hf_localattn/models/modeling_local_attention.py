@@ -202,7 +202,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         inputs = inspect.signature(self.backbone.forward).parameters
         self.takes_position_ids = "position_ids" in inputs
         self.takes_token_type_ids = "token_type_ids" in inputs
-        embeddings = getattr(self.backbone, "embeddings", None)
+        embeddings: Any = getattr(self.backbone, "embeddings", None)
         # RoBERTa, MPNet and models derived from them count positions from the padding index + 1.
         counts_from_padding = hasattr(embeddings, "create_position_ids_from_inputs_embeds")
         # Untested backbones may count in other ways (Nystromformer): leave positions to them.

@@ -161,18 +161,7 @@ class SamRobertaForQuestionAnswering(SamRobertaPreTrainedModel, QuestionAnswerin
 
 
 class SamRobertaForSequenceClassification(SamRobertaPreTrainedModel, SequenceClassificationHead):
-    """SAM with a classification or regression head for texts and pairs of texts (section 3.4).
-
-    Example:
-        >>> from transformers import AutoTokenizer
-        >>> from hf_localattn import SamRobertaForSequenceClassification
-        >>> from hf_localattn.resources import tiny_backbone
-        >>> backbone = tiny_backbone()  # or "roberta-base"
-        >>> model = SamRobertaForSequenceClassification.from_backbone(backbone, num_labels=3)
-        >>> tokenizer = AutoTokenizer.from_pretrained(backbone)
-        >>> model(**tokenizer("The baker is Mira.", return_tensors="pt")).logits.shape
-        torch.Size([1, 3])
-    """
+    """SAM with a classification or regression head for texts and pairs of texts (section 3.4)."""
 
 
 class SamRobertaForTokenClassification(SamRobertaPreTrainedModel, TokenClassificationHead):

@@ -25,8 +25,10 @@ def masks_by_distance(
     """
 
     def near(edges: int, words: torch.Tensor, neighbors: int) -> torch.Tensor:
-        sizes = {"threshold": edges, "neighbor_window": neighbors, "connect_roots": config.connect_roots}
-        return syntax_tables(words, dep_heads, **sizes).rows(slice(None))
+        tables = syntax_tables(
+            words, dep_heads, threshold=edges, neighbor_window=neighbors, connect_roots=config.connect_roots
+        )
+        return tables.rows(slice(None))
 
     counts = range(config.syntax_threshold + 1)
     masks = [near(edges, word_index, config.neighbor_window) for edges in counts]

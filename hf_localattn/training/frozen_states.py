@@ -6,9 +6,8 @@ import logging
 import tempfile
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -34,6 +33,7 @@ Group = list[tuple[bytes, np.ndarray]]
 
 def frozen_base_model(model: nn.Module) -> Any:
     """Return the headless model inside `model` if its backbone is frozen and without dropout, otherwise None."""
+    base: Any
     for base in model.modules():
         if hasattr(base, "backbone") and hasattr(base, "forward_backbone"):
             base.train()  # a frozen backbone stays in evaluation mode
@@ -118,8 +118,8 @@ class FrozenStates:
     Args:
         base: a headless model with a frozen backbone.
         precision: data type in which states are kept.
-        memory: number of bytes to keep in memory. The rows of an `add` that exceeds it are in a file.
-        folder: folder of that temporary file, which is memory-mapped and has no name.
+        memory: number of bytes to keep in memory. More states are in a temporary file.
+        folder: folder of that file, which has no name and ends with the process.
     """
 
     def __init__(self, base: Any, precision: torch.dtype, memory: int, folder: Path):
@@ -128,21 +128,16 @@ class FrozenStates:
         self.memory = memory
         self.folder = folder
         self.bytes_in_memory = 0
+        self.bytes_in_file = 0
+        self.file: IO[bytes]
         self.rows: dict[bytes, torch.Tensor] = {}
         self.run_encoder = base.forward_backbone
 
-    def add(self, features: Iterable[dict[str, Any]]) -> int:
-        """Compute the states of the rows of a data set that are not there, and return their number of bytes."""
-        groups = list(groups_of(features, self.rows))
-        tokens = sum(inputs.shape[1] for _, inputs in chain.from_iterable(groups))
-        size = tokens * self.base.config.backbone_config.hidden_size * self.precision.itemsize
-        if self.bytes_in_memory + size <= self.memory:
-            self.bytes_in_memory += size
-            for group in groups:
-                self.rows |= zip([key for key, _ in group], self._compute(group), strict=True)
-        elif groups:
-            self._write(groups)
-        return size
+    def add(self, features: Iterable[dict[str, Any]]) -> None:
+        """Compute the states of the rows of a data set that are not there."""
+        for group in groups_of(features, self.rows):
+            states = self._stored(self._compute(group))
+            self.rows |= zip([key for key, _ in group], states, strict=True)
 
     @torch.no_grad()
     def _compute(self, group: Group) -> torch.Tensor:
@@ -152,20 +147,18 @@ class FrozenStates:
         outputs = self.run_encoder(inputs[0], torch.ones_like(inputs[0]), token_types, None, None)
         return outputs.last_hidden_state.to("cpu", self.precision)
 
-    def _write(self, groups: list[Group]) -> None:
-        """Compute the states of groups into a file, and map it into memory."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=self.folder) as file:
-            for group in groups:
-                file.write(self._compute(group).numpy().tobytes())
-            file.flush()
-            dtype = np.dtype(str(self.precision).removeprefix("torch."))
-            states = torch.from_numpy(np.memmap(file, dtype, "c"))  # "c": torch warns of arrays that are read-only
-        states = states.view(-1, self.base.config.backbone_config.hidden_size)
-        start = 0
-        for key, inputs in chain.from_iterable(groups):
-            self.rows[key] = states[start : start + inputs.shape[1]]
-            start += inputs.shape[1]
+    def _stored(self, states: torch.Tensor) -> torch.Tensor:
+        """Return states as they are if there is memory left, otherwise from a file that is mapped into memory."""
+        if self.bytes_in_memory + states.nbytes <= self.memory:
+            self.bytes_in_memory += states.nbytes
+            return states
+        array = states.numpy()
+        self.file.write(array.tobytes())
+        self.file.flush()
+        # Mode "c" because torch warns of arrays that cannot be written.
+        mapped = np.memmap(self.file, array.dtype, "c", self.bytes_in_file, array.shape)
+        self.bytes_in_file += states.nbytes
+        return torch.from_numpy(mapped)
 
     def mean_states(self, features: Iterable[dict[str, Any]]) -> np.ndarray:
         """Return the mean state (N, H) of each row of a data set of texts. `add` has computed the states."""
@@ -175,19 +168,22 @@ class FrozenStates:
     @contextmanager
     def reading(self, splits: Mapping[str, Iterable[dict[str, Any]]]) -> Iterator[None]:
         """Compute the states of features by split, and let the model read them in the block."""
-        size = sum(map(self.add, splits.values()))
-        places = "memory" if size == self.bytes_in_memory else f"memory and {self.folder}"
-        logger.info(
-            "The frozen encoder runs once for each %s row: %d MB of states are kept in %s.",
-            " and ".join(splits) or "evaluated",
-            size / 1e6,
-            places,
-        )
-        self.base.forward_backbone = torch.compiler.disable(self._read)
-        try:
-            yield
-        finally:
-            del self.base.forward_backbone  # that of the class is left
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.folder) as self.file:
+            for features in splits.values():
+                self.add(features)
+            logger.info(
+                "The frozen encoder runs once for each %s row: %d MB of states are in memory, %d MB in a file in %s.",
+                " and ".join(splits) or "evaluated",
+                self.bytes_in_memory / 1e6,
+                self.bytes_in_file / 1e6,
+                self.folder,
+            )
+            self.base.forward_backbone = torch.compiler.disable(self._read)
+            try:
+                yield
+            finally:
+                del self.base.forward_backbone  # that of the class is left
 
     def _read(
         self,
@@ -197,27 +193,22 @@ class FrozenStates:
         *more: torch.Tensor | None,
         **kwargs: Any,
     ) -> BaseModelOutput:
-        """Return the states of a batch, 0 at padding."""
-        is_plain = all(value is None or value is False for value in (*more, *kwargs.values()))
-        states = None
-        if input_ids is not None and attention_mask is not None and is_plain:
-            states = self._states_of(input_ids, attention_mask != 0, token_type_ids)
-        if states is None:
+        """Return the states (B, L, H) of a batch, 0 at padding."""
+        has_more = any(value is not None and value is not False for value in (*more, *kwargs.values()))
+        rows: list[Any] = [None]
+        if input_ids is not None and attention_mask is not None and not has_more:
+            mask = attention_mask != 0
+            rows = self._rows_of(input_ids, mask, token_type_ids)
+        if any(states is None for states in rows):
             return self.run_encoder(input_ids, attention_mask, token_type_ids, *more, **kwargs)
-        return BaseModelOutput(last_hidden_state=states)
-
-    def _states_of(
-        self, input_ids: torch.Tensor, mask: torch.Tensor, token_type_ids: torch.Tensor | None
-    ) -> torch.Tensor | None:
-        """Return the states (B, L, H) of a batch; None if those of a row are not there."""
-        inputs = torch.stack([input_ids] if token_type_ids is None else [input_ids, token_type_ids], dim=1)
-        rows = []
-        for row, is_token in zip(inputs.cpu().numpy(), mask.cpu().numpy(), strict=True):
-            states = self.rows.get(row[:, is_token].tobytes())
-            if states is None:
-                return None
-            rows.append(states)
         states = torch.cat(rows).to(self.base.device, self.base.dtype)
         padded = states.new_zeros(*mask.shape, states.shape[-1])
         padded[mask] = states
-        return padded
+        return BaseModelOutput(last_hidden_state=padded)
+
+    def _rows_of(self, input_ids: torch.Tensor, mask: torch.Tensor, token_type_ids: torch.Tensor | None) -> list[Any]:
+        """Return the states (L, H) of each row of a batch, or None."""
+        columns = [input_ids] if token_type_ids is None else [input_ids, token_type_ids]
+        inputs = torch.stack(columns, dim=1).cpu().numpy()
+        masks = mask.cpu().numpy()
+        return [self.rows.get(row[:, mask].tobytes()) for row, mask in zip(inputs, masks, strict=True)]
