@@ -9,8 +9,12 @@ from typing import Any
 
 from hf_localattn.hub import Score
 
+<<<<<<< HEAD
 MOST_CLASSES = 20
 """Number of classes that a summary shows."""
+=======
+MOST_SCORES = 10
+>>>>>>> quiet
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,13 @@ def format_cell(cell: str | float) -> str:
 
 
 def score_section(scores: Sequence[Score]) -> Section:
-    """Return the section of scores: a row for each name, a column for each split."""
+    """Return the section of scores: a row for each of the first `MOST_SCORES` names, a column for each split."""
     splits = list(dict.fromkeys(score.split for score in scores))
     rows: dict[str, list[str | float]] = {"": [*splits]}
     for score in scores:
         row = rows.setdefault(score.metric, [""] * len(splits))
         row[splits.index(score.split)] = score.value
+<<<<<<< HEAD
     return Section("Scores", [[name, *row] for name, row in rows.items()] if scores else [])
 
 
@@ -71,3 +76,10 @@ def report_sections(split: str, report: Mapping[str, Any]) -> list[Section]:
         Section(f"Classes of the {split} rows", rows),
         Section("True classes in rows, predicted ones in columns", matrix),
     ]
+=======
+    table = [[name, *row] for name, row in rows.items()] if scores else []
+    shown = table[: MOST_SCORES + 1]
+    if left := len(table) - len(shown):
+        shown.append([f"and {left} more in all_results.json"])
+    return Section("Scores", shown)
+>>>>>>> quiet
