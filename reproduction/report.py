@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.files import atomic_write
-from hf_localattn.studies.compare import Comparison, compare_runs, format_interval, format_p, holm
-from hf_localattn.studies.script_command import write_results
+from hf_localattn.studies.compare import Comparison, compare_runs, holm
+from hf_localattn.studies.comparison_files import format_interval, format_p
+from hf_localattn.studies.results import write_results
 from reproduction.corpora import load_corpora
 from reproduction.plan import Selection, TableRun
 from reproduction.runs import result_of

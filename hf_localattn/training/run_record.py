@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.hub import Score, TrainingRecord
-from hf_localattn.names import resolve_backbone, split_paths
+from hf_localattn.names import NO_SCORES, resolve_backbone, split_paths
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 HYPERPARAMETERS = (
@@ -37,8 +37,6 @@ HYPERPARAMETERS = (
     "generation_num_beams",
 )
 """Training arguments that affect the result."""
-
-NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time", "_gen_len", "_num_beams")
 
 
 def record_of(
