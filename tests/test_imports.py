@@ -30,6 +30,7 @@ def loaded_by(python, program, *arguments, afterwards=""):
     return json.loads(loaded), lines
 
 
+COMMANDS = ("init", "train", "card", "push", "verify", "export", "inspect", "compare", "negation", "demo")
 ANSWERS = f"""
 import sys
 from hf_localattn_command import main
@@ -42,8 +43,8 @@ def answer(*words):
     assert not [name for name in {SLOW} if name in sys.modules], words
     return code
 
-helps = [f"{name} --help" for name in ("init", "card", "push", "verify", "export", "inspect", "compare", "negation", "demo")]
-for words in ("--help", "--version", "train --help", "train qg --help", *helps):
+helps = [f"{{name}} --help" for name in {COMMANDS}]
+for words in ("--help", "--version", "train qg --help", *helps):
     assert answer(*words.split()) == 0, words
 WRONG = ("--family colo", "--famly sla", "--train_file nowhere.csv", "nowhere.json")
 for words in ("init col tiny x", "train q", *(f"train qa {{options}}" for options in WRONG)):
@@ -58,12 +59,15 @@ with contextlib.suppress(SystemExit):
 """
 
 
-WITHOUT_TORCH = ANSWERS.partition("helps =")[0] + f"""
+WITHOUT_TORCH = (
+    ANSWERS.partition("helps =")[0]
+    + f"""
 sys.modules.update(dict.fromkeys({sorted({*EXTRAS["train"]} - {"scipy"})}))  # not installed
 assert answer("verify", "model") == answer("compare", "a-*", "b-*") == 0
-for words in ("verify nix", "card nix", "compare nix a-*", "inspect model x -o x.gif", "inspect model x --compare ./y -o x.json"):
+for words in ("verify nix", "card nix", "compare nix a-*", "inspect x y -o x.gif", "inspect x y --compare ./z -o x.json"):
     assert answer(*words.split()) == 2, words
 """
+)
 
 
 def test_verify_and_compare_need_no_torch_and_scipy_alone(tmp_path, monkeypatch):

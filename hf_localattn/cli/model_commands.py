@@ -186,7 +186,9 @@ def export(
     require("onnx", "`hf-localattn export`")
     if context.args and validation_file is None:
         option = context.args[0]
-        nearest = get_close_matches(option, [name for parameter in context.command.params for name in parameter.opts], 1)
+        nearest = get_close_matches(
+            option, [name for parameter in context.command.params for name in parameter.opts], 1
+        )
         remedy = f"Did you mean {nearest[0]}?" if nearest else "Options of a training script need --validation_file."
         raise ValueError(f"Unknown option {option}. {remedy}")
     content = read_config(checkpoint)

@@ -176,7 +176,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     folder, names_on_hub = _local(checkpoint)
     family = read_config(folder)["model_type"]
     if family not in family_names():
-        raise ValueError(f"{checkpoint} is of no family: its model type is {family!r}, not {' or '.join(family_names())}.")
+        raise ValueError(f"{checkpoint}: there is no family {family!r}; `verify` knows {', '.join(family_names())}.")
     paths = sorted(folder.glob("**/*" if subfolders else "*"))
     paths = [path for path in paths if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
     comparison = _Comparison(folder, family_notes(family).get("tokenizer_settings", {}))

@@ -17,6 +17,7 @@ from hf_localattn.errors import exit_on_user_error
 from hf_localattn.files import remove_leftovers
 from hf_localattn.names import RESULTS
 from hf_localattn.studies.compare import interval_of_mean, method_of
+from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
 from hf_localattn.studies.results import FOLDS, SEEDS, finished, write_results
 from hf_localattn.studies.script_command import ScriptCommand, argument_classes
@@ -93,8 +94,8 @@ def _check(command: ScriptCommand) -> str | None:
         raise ValueError("Folds, seeds and trials are processes: run them without torchrun or accelerate launch.")
     if not has_several and (args.workers > 1 or args.ray_address is not None):
         raise ValueError(
-            "--workers and --ray_address are for --num_folds, --seeds and --search_space. To train one model on several"
-            " GPUs use torchrun or accelerate launch."
+            "--workers and --ray_address are for --num_folds, --seeds and --search_space. To train one model on"
+            " several GPUs use torchrun or accelerate launch."
         )
     if option == "--search_space" and num_folds is not None and fold is None:
         raise ValueError("--search_space needs a single split: give one --fold, or --num_folds later.")
@@ -125,8 +126,8 @@ def _check_seeds(command: ScriptCommand, other: str | None) -> None:
 class SeveralRuns:
     """The runs of all folds or seeds. Run k has the options of the command, in its own folder (`fold-k`, `seed-k`).
 
-    `folds.json` or `seeds.json` contains the arguments, the metrics of the finished runs, and the mean, sample standard
-    deviation and interval of their scores.
+    `folds.json` or `seeds.json` contains the arguments, the metrics of the finished runs, and the mean, sample
+    standard deviation and interval of their scores.
     """
 
     def __init__(self, command: ScriptCommand, arguments: Mapping[str, Any]):
@@ -186,15 +187,15 @@ class SeveralRuns:
         return summary
 
     def _log(self, summary: Mapping[str, Mapping[str, Any]]) -> None:
-        lines = [f"Scores of {len(self.indices)} {self.kind}s:", "| score | mean | deviation | 95 % interval |"]
-        lines.append("|---|---|---|---|")
+        rows = []
         for name, mean in summary["mean"].items():
             deviation = summary["std"].get(name, math.nan)
             interval = summary["interval"].get(name)
             ends = "-" if interval is None else "[{:.4f}, {:.4f}]".format(*interval)
-            lines.append(f"| {name} | {mean:.4f} | {deviation:.4f} | {ends} |")
-        lines.append(f"The interval of the mean is that of a {method_of(self.folds)}, for the same test rows.")
-        logger.info("\n".join(lines))
+            rows.append([name, f"{mean:.4f}", f"{deviation:.4f}", ends])
+        table = markdown_table(["score", "mean", "deviation", "95 % interval"], rows)
+        note = f"The interval of the mean is that of a {method_of(self.folds)}, for the same test rows."
+        logger.info("Scores of %d %ss:\n%s\n%s", len(self.indices), self.kind, table, note)
 
 
 def summary_of(results: Sequence[Mapping[str, Any]], folds: int | None = None) -> dict[str, dict[str, Any]]:

@@ -31,6 +31,7 @@ class Comparison:
     Attributes:
         difference: mean difference over the pairs of runs, with its 95 % `interval`.
         p_value: two-sided p-value of a paired t-test.
+        corrected_p_value: the same after a correction for all comparisons of a table.
         effect_size: Cohen's d, the difference in standard deviations of a run (the root of both variances' mean).
         pairs: number of runs that both results have.
         remark: reason for a missing or limited comparison.
@@ -39,6 +40,7 @@ class Comparison:
     difference: float | None = None
     interval: tuple[float, float] | None = None
     p_value: float | None = None
+    corrected_p_value: float | None = None
     effect_size: float | None = None
     pairs: int = 0
     remark: str | None = None
@@ -190,30 +192,31 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
     if not names or not {*names} <= {*common}:
         shared = join_names(common) or "none"
         raise ValueError(f"{first} and {second} share the scores {shared}: --metric must name one of them.")
-    rows = []
+    comparisons = {}
     for name in names:
         comparison = compare_runs(a.scores(name), b.scores(name), a.data, b.data, folds=a.folds)
         if comparison.difference is None:
             raise ValueError(f"{name}: {comparison.remark}.")
-        rows.append(ScoreRow(name, a.scores(name), b.scores(name), vars(comparison)))
-    corrected = holm([row.comparison["p_value"] for row in rows])
-    for row, p_value in zip(rows, corrected, strict=True):
-        row.comparison["corrected_p_value"] = p_value
-    table = Table(first, second, a.folds, rows, _notes(rows, a, b))
+        comparisons[name] = comparison
+    corrected = holm([comparison.p_value for comparison in comparisons.values()])
+    for comparison, p_value in zip(comparisons.values(), corrected, strict=True):
+        comparison.corrected_p_value = p_value
+    rows = [ScoreRow(name, a.scores(name), b.scores(name), vars(comparisons[name])) for name in comparisons]
+    table = Table(first, second, a.folds, rows, _notes(comparisons, a, b))
     if output is not None:
         WRITERS[output.suffix](output, table)
     return markdown(table)
 
 
-def _notes(rows: Sequence[ScoreRow], a: Result, b: Result) -> list[str]:
+def _notes(comparisons: Mapping[str, Comparison], a: Result, b: Result) -> list[str]:
     """Return the sentences below a table: runs that are left out, remarks, and the methods."""
     notes = [f"{folder} is not finished and is left out." for folder in (*a.unfinished, *b.unfinished)]
     names_by_remark: dict[str, list[str]] = {}
-    for row in rows:
-        if row.comparison["remark"]:
-            names_by_remark.setdefault(row.comparison["remark"], []).append(row.name)
+    for name, comparison in comparisons.items():
+        if comparison.remark:
+            names_by_remark.setdefault(comparison.remark, []).append(name)
     notes += [f"{', '.join(names)}: {remark}." for remark, names in names_by_remark.items()]
-    tests = sum(row.comparison["p_value"] is not None for row in rows)
+    tests = sum(comparison.p_value is not None for comparison in comparisons.values())
     notes.append(f"Interval and p: paired {method_of(a.folds)}, for the same test rows; n is the number of pairs.")
     notes.append(f"p has Holm's correction for {tests} scores. d is Cohen's: A - B in standard deviations of a run.")
     return notes

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,14 @@ class ScoreRow:
     """A score of two results.
 
     Attributes:
-        name: name of the score.
-        first: values of the first result, by index of the run.
-        second: values of the second result.
-        comparison: fields of `Comparison`, and the corrected p-value.
+        first: values of the first result, by index of the run; `second` has those of the other one.
+        comparison: fields of `Comparison`.
     """
 
     name: str
     first: Mapping[int, float]
     second: Mapping[int, float]
-    comparison: dict[str, Any]
+    comparison: Mapping[str, Any]
 
     @property
     def means(self) -> tuple[float, float]:
@@ -46,12 +44,6 @@ class ScoreRow:
     @property
     def title(self) -> str:
         return self.name if self.scale == 1 else f"{self.name} (%)"
-
-    @property
-    def differences(self) -> list[float]:
-        """Differences of the pairs, as they are shown."""
-        common = sorted(self.first.keys() & self.second.keys())
-        return [self.scale * (self.first[index] - self.second[index]) for index in common]
 
     def texts(self) -> list[str]:
         """Return the texts of the columns."""
@@ -68,15 +60,7 @@ class ScoreRow:
 
 @dataclass
 class Table:
-    """A comparison of two results.
-
-    Attributes:
-        first: name of the first result, A.
-        second: name of the second result, B.
-        folds: number of folds, or None for seeds.
-        rows: the scores.
-        notes: sentences on runs that are left out, and on the methods.
-    """
+    """A comparison of two results, which have names, with its scores and with sentences below them."""
 
     first: str
     second: str
@@ -86,7 +70,6 @@ class Table:
 
     @property
     def heads(self) -> tuple[str, str]:
-        """Lines that name both results."""
         return f"A: {self.first}", f"B: {self.second}"
 
 
@@ -103,52 +86,50 @@ def format_p(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}"
 
 
+def markdown_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def markdown(table: Table) -> str:
     """Return a comparison as Markdown."""
-    lines = [*table.heads, ""]
-    for texts in (COLUMNS, ["---"] * len(COLUMNS), *(row.texts() for row in table.rows)):
-        lines.append(f"| {' | '.join(texts)} |")
-    lines.append("")
-    lines += [f"* {note}" for note in table.notes]
-    return "\n".join(lines)
+    cells = markdown_table(COLUMNS, (row.texts() for row in table.rows))
+    return "\n".join([*table.heads, "", cells, "", *(f"* {note}" for note in table.notes)])
 
 
 def check_output(path: Path) -> None:
     """Raise an error for a file that no comparison is written to, or whose library is not installed."""
     if path.suffix not in WRITERS:
         raise ValueError(f"-o {path}: choose a file that ends in one of {', '.join(WRITERS)}.")
-    if WRITERS[path.suffix] is write_plot:
+    if WRITERS[path.suffix] is _write_plot:
         import_extra("matplotlib", "plot", f"-o {path}")
 
 
-def write_json(path: Path, table: Table) -> None:
-    """Write all numbers of a comparison as JSON."""
+def _write_json(path: Path, table: Table) -> None:
     content = dict(vars(table))
     content["scores"] = {row.name: row.comparison for row in content.pop("rows")}
     write_results(path, content)
 
 
-def write_csv(path: Path, table: Table) -> None:
-    """Write the numbers of a comparison as CSV, a score a line."""
+def _write_csv(path: Path, table: Table) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = ("difference", "low", "high", "p_value", "corrected_p_value", "effect_size", "pairs")
-    writer.writerow(["score", table.first, table.second, *names])
+    names = ("difference", "p_value", "corrected_p_value", "effect_size", "pairs")
+    writer.writerow(["score", table.first, table.second, "low", "high", *names])
     for row in table.rows:
-        low, high = row.comparison["interval"] or (None, None)
-        values = {**row.comparison, "low": low, "high": high}
-        writer.writerow([row.name, *row.means, *(values[name] for name in names)])
+        interval = row.comparison["interval"] or ("", "")
+        writer.writerow([row.name, *row.means, *interval, *map(row.comparison.get, names)])
     atomic_write(path, text.getvalue())
 
 
-def write_latex(path: Path, table: Table) -> None:
-    """Write a comparison as a `tabular`, which needs no package. The notes are comments."""
-    comments = [f"% {' '.join(text.split())}" for text in (*table.heads, *table.notes)]
-    lines = [*comments, r"\begin{tabular}{lrrrcrr}", r"\hline"]
-    lines += [_latex_row(COLUMNS), r"\hline"]
+def _write_latex(path: Path, table: Table) -> None:
+    """Write a `tabular`, which needs no package. The notes are comments."""
+    lines = [f"% {' '.join(text.split())}" for text in (*table.heads, *table.notes)]
+    lines += [r"\begin{tabular}{lrrrcrr}", r"\hline", _latex_row(COLUMNS), r"\hline"]
     lines += [_latex_row(row.texts()) for row in table.rows]
-    lines += [r"\hline", r"\end{tabular}"]
-    atomic_write(path, "\n".join(lines) + "\n")
+    lines += [r"\hline", r"\end{tabular}", ""]
+    atomic_write(path, "\n".join(lines))
 
 
 def _latex_row(texts: Sequence[str]) -> str:
@@ -159,7 +140,7 @@ def _latex_row(texts: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def write_plot(path: Path, table: Table) -> None:
+def _write_plot(path: Path, table: Table) -> None:
     """Draw the mean difference of each score with its interval, and a small point for each pair of runs."""
     from matplotlib.figure import Figure
 
@@ -167,12 +148,15 @@ def write_plot(path: Path, table: Table) -> None:
     figure = Figure(figsize=(6.4, 1.1 + 0.8 * count), layout="constrained")
     axes = figure.subplots(count, 1, squeeze=False)[:, 0]
     for axis, row in zip(axes, table.rows, strict=True):
-        mean = row.scale * row.comparison["difference"]
-        low, high = row.comparison["interval"] or (row.comparison["difference"],) * 2
+        mean = row.comparison["difference"]
+        low, high = row.comparison["interval"] or (mean, mean)
         axis.axvline(0, color="0.6", linewidth=1)
-        axis.plot(row.differences, [0] * len(row.differences), "o", color="0.55", markersize=5, alpha=0.6)
+        for index in row.first.keys() & row.second.keys():
+            axis.plot(
+                row.scale * (row.first[index] - row.second[index]), 0, "o", color="0.55", markersize=5, alpha=0.6
+            )
         axis.hlines(0.3, row.scale * low, row.scale * high, color="tab:blue", linewidth=2)
-        axis.plot([mean], [0.3], "D", color="tab:blue", markersize=6)
+        axis.plot(row.scale * mean, 0.3, "D", color="tab:blue", markersize=6)
         axis.set_yticks([0.15], [row.title])
         axis.set_ylim(-0.3, 0.6)
         axis.spines[["top", "right", "left"]].set_visible(False)
@@ -186,11 +170,9 @@ def write_plot(path: Path, table: Table) -> None:
 
 
 WRITERS: dict[str, Callable[[Path, Table], None]] = {
-    ".json": write_json,
-    ".csv": write_csv,
-    ".tex": write_latex,
-    ".png": write_plot,
-    ".svg": write_plot,
-    ".pdf": write_plot,
+    ".json": _write_json,
+    ".csv": _write_csv,
+    ".tex": _write_latex,
+    **dict.fromkeys((".png", ".svg", ".pdf"), _write_plot),
 }
 """Functions that write a comparison, by the ending of the file."""

@@ -35,8 +35,7 @@ PYTHON = (sys.executable,)
 """Words that start Python."""
 
 COMMAND = "import sys, hf_localattn_command; sys.exit(hf_localattn_command.main())"
-"""Program of `hf-localattn`. It imports torch after it has begun to watch its standard input; `-m hf_localattn` before.
-"""
+"""Program of `hf-localattn`. It watches its standard input before it imports torch; `-m hf_localattn` does after."""
 
 Environment = dict[str, str]
 Item = TypeVar("Item")

@@ -22,6 +22,7 @@ from hf_localattn.extras import import_extra
 from hf_localattn.names import PLAIN, resolve_backbone
 from hf_localattn.registry import get_family
 from hf_localattn.studies import search_space
+from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, in_parallel, open_workers
 from hf_localattn.studies.results import write_results
 from hf_localattn.studies.script_command import ScriptCommand
@@ -285,13 +286,12 @@ class Search:
         failures = [self._failure(trial) for trial in trials.values() if "error" in trial]
         if not self.ranked:
             raise ValueError(f"{self.option}: no trial has a score, because all {len(failures)} failed. {failures[0]}")
-        header = ["trial", self.metric, *self.space]
-        table = [header, ["---"] * len(header)]
+        rows = []
         for trial in self.ranked:
             values = map(format_value, trial["setting"].values())
-            table.append([str(trial["trial"]), f"{trial['score']:.4f}", *values])
-        lines = "\n".join(f"| {' | '.join(row)} |" for row in table)
-        logger.info("%d trials, the best first:\n%s", len(trials), lines)
+            rows.append([str(trial["trial"]), f"{trial['score']:.4f}", *values])
+        table = markdown_table(["trial", self.metric, *self.space], rows)
+        logger.info("%d trials, the best first:\n%s", len(trials), table)
         for failure in failures:
             logger.info(failure)
         best = self.ranked[0]

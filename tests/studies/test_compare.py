@@ -32,13 +32,13 @@ def runs(tmp_path):
         for number, accuracy in enumerate(accuracies):
             write_run(tmp_path / f"{name}-{number}", accuracy, seed=number)
             write_run(tmp_path / f"folds-{name}" / f"fold-{number + 1}", accuracy, seed=number)
+        atomic_write(tmp_path / f"seeds-{name}" / "seeds.json", json.dumps({"seeds": {"0": {}, "1": {}, "2": None}}))
+        for seed in (0, 1):
+            write_run(tmp_path / f"seeds-{name}" / f"seed-{seed}", accuracies[seed], seed=seed)
     for name in ("again-1", "again-2"):
         write_run(tmp_path / name, 0.9, seed=2)
     write_run(tmp_path / "other-0", 0.9, data="40 rows, sha256 b")
     write_run(tmp_path / "nan-0", None)
-        atomic_write(tmp_path / f"seeds-{name}" / "seeds.json", json.dumps({"seeds": {"0": {}, "1": {}, "2": None}}))
-        for seed in (0, 1):
-            write_run(tmp_path / f"seeds-{name}" / f"seed-{seed}", accuracies[seed], seed=seed)
     for name in ("folds-cool", "folds-plain", "unfinished"):
         atomic_write(tmp_path / name / "folds.json", json.dumps({"settings": {"num_folds": 3}}))
     rows = [

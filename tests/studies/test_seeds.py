@@ -9,7 +9,9 @@ from tests.script_helpers import assert_one_line_error, load_main
 
 main = load_main("run_glue")
 ROWS = "sample:reviews.csv"
-COMMON = f"--family baseline --backbone tiny --max_seq_length 16 --use_cpu --train_file {ROWS} --validation_file {ROWS}"
+COMMON = (
+    f"--family baseline --backbone tiny --max_seq_length 16 --use_cpu --train_file {ROWS} --validation_file {ROWS}"
+)
 COMMON += " --do_train --do_eval --max_steps 1 --save_strategy no --per_device_train_batch_size 2 --disable_tqdm true"
 
 
