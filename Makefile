@@ -7,6 +7,7 @@
 #   make lint         ruff (format and rules), mypy and codespell
 #   make test-floors  the suite with the lowest versions that setup.cfg allows
 #   make test-newest  the suite with the newest versions of everything, torch included, and a list of their deprecations
+#   make test-versions  what one environment saves, loaded without the package by the others: floors, usual, newest
 #   make coverage     the tests of the model classes, which have to run 95 % of the lines of hf_localattn/models
 #   make test-common  transformers' own tests of its models, on every class of every family
 #   make test-browser the demo page in a headless Chromium, which has to be installed (`apt-get install chromium`)
@@ -32,6 +33,7 @@ COMMON := .venv-common
 CONSUMERS := .venv-consumers
 KERNELS := .venv-kernels
 DOCS   := .venv-docs
+VERSIONS := .versions
 
 # A wheel of transformers has no tests; its source distribution has those of models.
 TRANSFORMERS_TESTS ?= $(CURDIR)/$(COMMON)/source/tests
@@ -44,7 +46,7 @@ PYTEST  = OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false PYTHONDONTWRITEBYTECODE
           $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test mutants coverage lint test-floors test-newest test-common test-browser test-consumers test-kernels docs docs-serve benchmark wheel constraints clean
+.PHONY: help demo test mutants coverage lint test-floors test-newest test-versions test-common test-browser test-consumers test-kernels docs docs-serve benchmark wheel constraints clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -77,6 +79,17 @@ test-floors: $(FLOORS)/.installed
 test-newest: VENV := $(NEWEST)
 test-newest: $(NEWEST)/.installed
 	$(PYTEST) -p tests.deprecations $(ARGS)
+
+# Each environment saves before the first one loads; all disagreements are listed before the target fails.
+ENVIRONMENTS = $(FLOORS) $(VENV) $(NEWEST)
+test-versions: $(ENVIRONMENTS:=/.installed)
+	rm -rf $(VERSIONS)
+	for saver in $(ENVIRONMENTS); do \
+	  $(OFFLINE) $$saver/bin/python -m tests.other_versions save $(VERSIONS)/$$saver || exit; done
+	failed=0; for saver in $(ENVIRONMENTS); do for loader in $(ENVIRONMENTS); do \
+	  echo "saved with $$saver, loaded with $$loader:"; \
+	  (cd $(VERSIONS) && $(OFFLINE) "$(CURDIR)/$$loader/bin/python" -P "$(CURDIR)/tests/other_versions.py" load $$saver) \
+	  || failed=1; done; done; exit $$failed
 
 test-common: $(VENV)/.installed $(COMMON)/.installed
 	TRANSFORMERS_TESTS="$(TRANSFORMERS_TESTS)" PYTHONPATH="$(CURDIR)/$(COMMON)/site" \
@@ -173,7 +186,7 @@ constraints:
 	rm -rf $(NEWEST)
 
 clean:
-	rm -rf $(VENV) $(FLOORS) $(NEWEST) $(COMMON) $(CONSUMERS) $(KERNELS) $(DOCS) build dist site demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VERSIONS) $(VENV) $(FLOORS) $(NEWEST) $(COMMON) $(CONSUMERS) $(KERNELS) $(DOCS) build dist site demo_output *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define create

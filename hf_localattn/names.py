@@ -56,35 +56,36 @@ def find_family(name: str, *others: str) -> str:
     Raises:
         ValueError: There is no such family. The message lists all names.
     """
-    every = [*family_names(), *others]
-    for known in every:
-        if name in (known, known.partition("-")[0]):
-            return known
-    raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(every)}.")
+    names = [*family_names(), *others]
+    for whole_name in names:
+        if name in (whole_name, whole_name.partition("-")[0]):
+            return whole_name
+    raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(names)}.")
 
 
-def split_paths(given: str) -> list[str]:
+def split_paths(option: str) -> list[str]:
     """Return the paths that commas separate in an option; the whole text if it is the path of a file."""
-    return [given] if Path(given).exists() else [path.strip() for path in given.split(",")]
+    return [option] if Path(option).exists() else [path.strip() for path in option.split(",")]
 
 
-def find_files(given: str) -> str:
+def find_files(option: str) -> str:
     """Return the path of a data file, or of several separated by commas. `sample:NAME` is one of the package.
 
     Raises:
         FileNotFoundError: A file does not exist.
     """
-    if len(paths := split_paths(given)) > 1:
+    paths = split_paths(option)
+    if len(paths) > 1:
         return ",".join(map(find_files, paths))
-    name = given.removeprefix("sample:")
-    if name != given:
+    name = option.removeprefix("sample:")
+    if name != option:
         names = sorted(path.relative_to(SAMPLES).as_posix() for path in SAMPLES.rglob("*.*") if path.suffix != ".md")
         if name not in names:
-            raise FileNotFoundError(f"There is no {given!r}. The samples are {', '.join(names)}.")
+            raise FileNotFoundError(f"There is no {option!r}. The samples are {', '.join(names)}.")
         return str(SAMPLES / name)
-    if not Path(given).exists():
-        raise FileNotFoundError(f"{given}: no such file; check the path (it is relative to {Path.cwd()}).")
-    return given
+    if not Path(option).exists():
+        raise FileNotFoundError(f"{option}: no such file; check the path (it is relative to {Path.cwd()}).")
+    return option
 
 
 def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = False) -> str:

@@ -85,7 +85,7 @@ def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTraine
                 return load_bundled(kwargs.get("dtype", "auto"))
             if is_exported(name):
                 exported = OnnxModel.from_pretrained(name)
-                if auto_class._model_mapping[type(exported.config)].__name__ != type(exported).__name__:
+                if not type(exported).__name__.endswith(auto_class.__name__.removeprefix("AutoModel")):
                     raise LookupError(
                         f"{str(name)!r} has no {task} head: it is an exported {type(exported).__name__}. Export a"
                         " checkpoint that was fine-tuned on this task."

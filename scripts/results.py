@@ -21,8 +21,8 @@ Tables of the papers: the published scores, and those that `python -m reproducti
 
 * "±" is the sample standard deviation over seeds or folds.
 * "Against" is the mean difference from the baseline in the same runs. Its 95 % interval and p-value are those of the
-  paired t-test of `hf-localattn compare`; p is after Holm's correction for all comparisons of the table. n is the number
-  of pairs; a single pair has neither interval nor p ("-").
+  paired t-test of `hf-localattn compare`; p is after Holm's correction for all comparisons of the table. n is the
+  number of pairs; a single pair has neither interval nor p ("-").
 * `$DATA` is a folder of data sets and models.
 
 [First runs](first_runs.md) has older runs. `scripts/results.py` writes this page from
@@ -32,11 +32,12 @@ STUDIES = """\
 # Studies
 
 What the families gain on small training sets, by a [plan](PLAN.md) that was committed before the first run. "±" is
-the sample deviation over seeds. The interval is that of the mean difference from the row's baseline in the same runs, by
-the paired t-test of `hf-localattn compare`, for the same test rows; p is after Holm's correction for the table, and n is
-the number of pairs. (The plan's interval also covered other test rows, which needs a score for each of them: it was
-wider, by at most 0.3 points at an end.) The encoder is small and the training sets are samples: no score is an official
-one. `$DATA` stands for a folder of data sets and models. `hf-localattn compare` reads [the files of the runs](results).
+the sample deviation over seeds. The interval is that of the mean difference from the row's baseline in the same
+runs, by the paired t-test of `hf-localattn compare`, for the same test rows; p is after Holm's correction for the
+table, and n is the number of pairs. (The plan's interval also covered other test rows, which needs a score for
+each of them: it was wider, by at most 0.3 points at an end.) The encoder is small and the training sets are
+samples: no score is an official one. `$DATA` stands for a folder of data sets and models. `hf-localattn compare`
+reads [the files of the runs](results).
 
 This page is written by `scripts/results.py`. [Which family](../which-family.md) has the conclusions.
 """

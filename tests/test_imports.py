@@ -64,7 +64,7 @@ WITHOUT_TORCH = (
     + f"""
 sys.modules.update(dict.fromkeys({sorted({*EXTRAS["train"]} - {"scipy"})}))  # not installed
 assert answer("verify", "model") == answer("compare", "a-*", "b-*") == 0
-for words in ("verify nix", "card nix", "compare nix a-*", "inspect x y -o x.gif", "inspect x y --compare ./z -o x.json"):
+for words in ("verify nix", "card nix", "compare nix a-*", "inspect x y -o x.gif", "inspect ./x y -o x.json"):
     assert answer(*words.split()) == 2, words
 """
 )

@@ -68,3 +68,4 @@ def test_contributing_lists_the_private_names_of_other_libraries():
     section = (ROOT / "CONTRIBUTING.md").read_text().partition("### Private names")[2].partition("\n### ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     assert sorted(re.findall(r"`(_\w+)`", "".join(rows))) == sorted(touched)
+    assert len(touched) <= 20

@@ -26,8 +26,8 @@ _split_at_blanks = re.compile("[ \t]+").split
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number of each line, counted from 1, and the line without its line break."""
     # not `splitlines`, nor `split` and `strip` without arguments: words may contain U+0085, U+00A0 and the like
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        yield number, line.rstrip("\r")
+    for line_number, line in enumerate(read_text(path).split("\n"), start=1):
+        yield line_number, line.rstrip("\r")
 
 
 def group_lines(lines: Iterable[Line]) -> Iterator[list[Line]]:
@@ -72,11 +72,11 @@ def read_conll(path: Path, label_column: int, require_labels: bool) -> Iterator[
     labels = set[str]()
     doubtful: list[tuple[int, str]] = []  # lines that are words if another word has their label
     is_above_sentence = True
-    for number, line in read_lines(path):
+    for line_number, line in read_lines(path):
         text = line.strip(" \t")
         if _is_between_sentences(text):
             is_above_sentence = True
-            yield number, []
+            yield line_number, []
             continue
         cells = line.split("\t") if layout.tabs else _split_at_blanks(text)
         begins_with_hash = text.startswith("#")
@@ -84,41 +84,41 @@ def read_conll(path: Path, label_column: int, require_labels: bool) -> Iterator[
             continue
         if len(cells) != layout.width:
             raise ValueError(
-                f"{path}, line {number}: {len(cells)} columns, but {layout.width} in line {layout.line}; separate"
+                f"{path}, line {line_number}: {len(cells)} columns, but {layout.width} in line {layout.line}; separate"
                 " sentences by blank lines, and write comments only above the first word of a sentence."
             )
         is_above_sentence = False
         word = cells[0].strip(" ")
         if not has_labels:
-            yield number, [word]
+            yield line_number, [word]
             continue
         label = cells[label_column].strip()
         if not word or not label:
             empty = "label" if word else "word"
             raise ValueError(
-                f"{path}, line {number}: the {empty} is empty; fill it in, and remove tabs at the end of lines."
+                f"{path}, line {line_number}: the {empty} is empty; fill it in, and remove tabs at the end of lines."
             )
         if begins_with_hash:
-            doubtful.append((number, label))
+            doubtful.append((line_number, label))
         else:
             labels.add(label)
-        yield number, [word, label]
-    for number, label in doubtful:
+        yield line_number, [word, label]
+    for line_number, label in doubtful:
         if label not in labels:
             raise ValueError(
-                f"{path}, line {number}: may be a comment, or a word with a label that no other word has"
+                f"{path}, line {line_number}: may be a comment, or a word with a label that no other word has"
                 f" ({shorten(label)}); remove the comment, or save the sentences as .jsonl."
             )
 
 
 def _find_layout(path: Path) -> _Layout:
-    for number, line in read_lines(path):
+    for line_number, line in read_lines(path):
         text = line.strip(" \t")
         if _is_between_sentences(text) or text.startswith("#"):
             continue
         tabs = "\t" in line
         cells = line.split("\t") if tabs else _split_at_blanks(text)
-        return _Layout(number, tabs, len(cells))
+        return _Layout(line_number, tabs, len(cells))
     raise ValueError(f"{path}: holds no sentences; expected a word and its label on each line, not only after a #.")
 
 
@@ -129,19 +129,21 @@ def _is_between_sentences(text: str) -> bool:
 def read_conllu(path: Path, label_column: int) -> Iterator[Line]:
     """Yield the words of a CoNLL-U file and their labels, without ranges (1-2) and empty nodes (1.1)."""
     last_id = 0  # of the sentence
-    for number, line in read_lines(path):
+    for line_number, line in read_lines(path):
         if not line.strip(" \t"):
             last_id = 0
-            yield number, []
+            yield line_number, []
             continue
         if line.startswith("#"):
             if last_id:
-                raise ValueError(f"{path}, line {number}: a comment after a word; separate sentences by blank lines.")
+                raise ValueError(
+                    f"{path}, line {line_number}: a comment after a word; separate sentences by blank lines."
+                )
             continue
         columns = line.split("\t")
         if len(columns) != 10 or not _is_conllu_id(columns[0]):
             raise ValueError(
-                f"{path}, line {number}: expected 10 columns, separated by tabs, the first one a number"
+                f"{path}, line {line_number}: expected 10 columns, separated by tabs, the first one a number"
                 f" such as 1 or 1-2; found {shorten(line)}. If the file has other columns, rename it to .conll."
             )
         if not columns[0].isdecimal():
@@ -149,16 +151,16 @@ def read_conllu(path: Path, label_column: int) -> Iterator[Line]:
         word_id = int(columns[0])
         if word_id <= last_id:
             raise ValueError(
-                f"{path}, line {number}: word {word_id} after word {last_id}; separate sentences by blank lines."
+                f"{path}, line {line_number}: word {word_id} after word {last_id}; separate sentences by blank lines."
             )
         last_id = word_id
         word = columns[1].strip(" ")
         label = columns[label_column].strip()
         if not word or not label:
             raise ValueError(
-                f"{path}, line {number}: the word or its label is empty; write {UNSPECIFIED} for an unknown label."
+                f"{path}, line {line_number}: the word or its label is empty; write {UNSPECIFIED} if it is unknown."
             )
-        yield number, [word, label]
+        yield line_number, [word, label]
 
 
 def _is_conllu_id(text: str) -> bool:

@@ -180,7 +180,8 @@ def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip
     labels = replace(columns.labels, required=require_labels)
 
     def convert(record: Record) -> Record:
-        tokens, tags = words.read(record), labels.read(record)
+        tokens = words.read(record)
+        tags = labels.read(record)
         if not require_labels and (tags is None or _are_missing(tags, names)):
             return {"tokens": tokens, "labels": []}
         column = labels.find(record)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedConfig
+from transformers.modeling_utils import local_torch_dtype
 
 from hf_localattn.installed.configurations import check_architecture
 from hf_localattn.installed.files import lacks_safetensors, quiet
@@ -92,9 +93,12 @@ def build_from_backbone(
                 f"{str(name_or_path)!r} lacks weights of {type(backbone).__name__}, such as {name!r}: it is no "
                 "checkpoint of this backbone. Choose another one."
             )
-    attention = {} if attn_implementation is None else {"attn_implementation": attn_implementation}
-    # XLNet creates some weights in fp32, whatever the dtype: convert all weights in the end.
-    model = model_class._from_config(config, dtype=dtype, **attention).to(dtype)
+    if attn_implementation is not None:
+        config._attn_implementation = attn_implementation
+    config.dtype = dtype
+    with local_torch_dtype(dtype):
+        model = model_class(config)
+    model.to(dtype)  # XLNet creates some weights in fp32
     if has_head:
         head = {name: value for name, value in backbone.state_dict().items() if not name.startswith(encoder)}
         model.masked_lm.load_state_dict(head)

@@ -87,7 +87,6 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
-    _supports_attention_backend = True
 
     base_model_class: ClassVar[type[PreTrainedModel]]
     """Headless model of the family. Heads have it as the attribute `base_model_prefix`."""
@@ -159,10 +158,13 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         accepts = "add_pooling_layer" in inspect.signature(backbone_class.__init__).parameters
         return {"add_pooling_layer": False} if accepts else {}
 
-    def _initialize_weights(self, module: nn.Module, is_custom_code: bool = False) -> None:
-        # transformers assumes that `_init_weights` outside its package overwrites loaded weights, and skips modules
-        # without weights. Ours overwrites nothing and needs those modules: drop `is_custom_code`.
-        super()._initialize_weights(module)
+    @classmethod
+    def is_custom_code(cls) -> bool:
+        """Return False, so that `_init_weights` is called on modules without weights, too.
+
+        Others' code may overwrite loaded weights there; that of this package does not.
+        """
+        return False
 
     @property
     def backbone_model(self) -> PreTrainedModel:

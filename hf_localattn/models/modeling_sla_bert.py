@@ -118,12 +118,15 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
         elif isinstance(module, SyntaxLayers):
             module.initialize()
 
-    def _check_and_adjust_attn_implementation(
-        self, attn_implementation: str | None, *args: Any, **kwargs: Any
-    ) -> str | None:
-        if self.config.local_attention != "none" and attn_implementation is not None:
-            check_implementation(attn_implementation)
-        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
+    @property
+    def _supports_flash_attn(self) -> bool:  # type: ignore[override]  # of the class in transformers
+        return bool(self.config.local_attention == "none")  # no kernel is loaded to be refused
+
+    def get_correct_attn_implementation(self, requested_attention: str | None, *args: Any, **kwargs: Any) -> str:
+        """Check the name of an attention implementation, as transformers does; None is its choice."""
+        if self.config.local_attention != "none" and requested_attention is not None:
+            check_implementation(requested_attention)
+        return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)
 
     @classmethod
     def has_pooler(cls, backbone_config: PreTrainedConfig) -> bool:

@@ -119,19 +119,19 @@ def attention_kinds(model: PreTrainedModel) -> list[str]:
     return sorted(MAPS, key=lambda name: MAPS[name] != usual_kind(model.config))
 
 
-def attended_texts(texts: Sequence[str], found: Mapping[str, Any]) -> tuple[str, ...]:
+def attended_texts(texts: Sequence[str], finding: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the text, or pair of texts, whose attention explains an answer, a cue, the best choice, or nothing."""
-    if "choice" in found:
-        return texts[0], found["choice"]
-    if "sentence" in found:  # with a marker before the word of each cue
-        sentence = found["sentence"]
+    if "choice" in finding:
+        return texts[0], finding["choice"]
+    if "sentence" in finding:  # with a marker before the word of each cue
+        sentence = finding["sentence"]
         text = texts[0][sentence["start"] : sentence["end"]]
-        for part in reversed(found["cue"]):
+        for part in reversed(finding["cue"]):
             word = text.rfind(" ", 0, part["start"] - sentence["start"]) + 1
             text = f"{text[:word]}[CUE] {text[word:]}"
         return (text,)
-    if "answer" in found:
-        return texts[0], texts[1][max(found["start"] - EXCERPT, 0) : found["end"] + EXCERPT]
+    if "answer" in finding:
+        return texts[0], texts[1][max(finding["start"] - EXCERPT, 0) : finding["end"] + EXCERPT]
     return tuple(filter(None, texts))
 
 

@@ -24,7 +24,7 @@ class Answer(NamedTuple):
     result: str | dict[str, float]  # text, or probabilities by class
     rows: Any = ()  # of the table
     marked: Any = ()  # for each row or for all, the characters of a text, each with a label, a weight or None
-    found: Any = ()  # what the model found, for each row or for all
+    findings: Any = ()  # of the model, for each row or for all
 
 
 class Task(NamedTuple):
@@ -47,7 +47,8 @@ def answers(task: str, *fields: Any, **settings: Any) -> Any:
 def encode(pipe: Any, *texts: Any) -> Any:
     """Tokenize texts that are not too long for the model."""
     encoded = pipe.tokenizer(*texts, padding=True, return_tensors="pt", verbose=False)
-    if encoded["input_ids"].shape[-1] > (limit := pipe.tokenizer.model_max_length):
+    limit = pipe.tokenizer.model_max_length
+    if encoded["input_ids"].shape[-1] > limit:
         raise ValueError(f"The text is too long: the model takes at most {limit} tokens.")
     return encoded.to(pipe.model.device)
 
@@ -69,11 +70,18 @@ def mark(text: str, spans: Any) -> list[Any]:
 )
 def answer_question(pipe: Any, texts: list[str]) -> Answer:
     """Find answers in a passage."""
-    found = pipe(question=texts[0], context=texts[1], top_k=5, handle_impossible_answer=True)
-    found = [found] if isinstance(found, dict) else found
-    rows = [[one["answer"] or "(no answer)", f"{one['score']:.4f}", "{start} to {end}".format(**one)] for one in found]
-    marked = [mark(texts[1], [(one["start"], one["end"], "answer")]) for one in found]
-    return Answer(rows[0][0] if rows else "The passage has no answer.", rows, marked, found)
+    question, passage = texts
+    spans = pipe(question=question, context=passage, top_k=5, handle_impossible_answer=True)
+    if isinstance(spans, dict):
+        spans = [spans]
+    rows = []
+    marked = []
+    for span in spans:
+        start = span["start"]
+        end = span["end"]
+        rows.append([span["answer"] or "(no answer)", f"{span['score']:.4f}", f"{start} to {end}"])
+        marked.append(mark(passage, [(start, end, "answer")]))
+    return Answer(rows[0][0] if rows else "The passage has no answer.", rows, marked, spans)
 
 
 @answers(
@@ -83,55 +91,70 @@ def answer_question(pipe: Any, texts: list[str]) -> Answer:
 )
 def find_negation(pipe: Any, texts: list[str]) -> Answer:
     """Find cues of negation or speculation, and their scopes."""
-    found, rows, marked = pipe(texts[0]), [], []
-    for one in found:
-        cue, scope = (" … ".join(span["text"] for span in one[name]) for name in ("cue", "scope"))
-        scores = f"{one['score']:.4f}, {one['scope_score']:.4f}"
-        rows.append([cue, scope or "(empty)", f"{one['kind']}, {one['type']}", scores])
-        spans = [(span["start"], span["end"], name) for name in ("scope", "cue") for span in one[name]]
+    negations = pipe(texts[0])
+    rows = []
+    marked = []
+    for negation in negations:
+        cue = " … ".join(span["text"] for span in negation["cue"])
+        scope = " … ".join(span["text"] for span in negation["scope"])
+        kind = f"{negation['kind']}, {negation['type']}"
+        rows.append([cue, scope or "(empty)", kind, f"{negation['score']:.4f}, {negation['scope_score']:.4f}"])
+        spans = [(span["start"], span["end"], name) for name in ("scope", "cue") for span in negation[name]]
         marked.append(mark(texts[0], spans))
-    number = f"{len(found)} cue{'s' if len(found) > 1 else ''}"
-    return Answer(number if found else "The model found no cue.", rows, marked, found)
+    count = len(negations)
+    result = f"{count} cue{'s' if count > 1 else ''}" if count else "The model found no cue."
+    return Answer(result, rows, marked, negations)
 
 
 @answers("text-classification", TEXT, ("Second text", "", 2))
 def classify(pipe: Any, texts: list[str]) -> Answer:
     """Return the classes of a text or a pair, or the number of a regression, and weights of tokens."""
-    given = [text for text in texts if text]
-    inputs = encode(pipe, *given)
-    found = pipe(dict(zip(("text", "text_pair"), given, strict=False)), top_k=None)
-    result = {one["label"]: one["score"] for one in found} if len(found) > 1 else f"{found[0]['score']:.4g}"
+    texts = [text for text in texts if text]
+    inputs = encode(pipe, *texts)
+    classes = pipe(dict(zip(("text", "text_pair"), texts, strict=False)), top_k=None)
+    result: Any = {entry["label"]: entry["score"] for entry in classes}
+    if len(classes) == 1:
+        result = f"{classes[0]['score']:.4g}"
     with torch.inference_mode():
         weights = pipe.model(**inputs, output_attentions=True).get("token_attention")
     if weights is None:
         return Answer(result)
-    starts = (0, len(given[0]) + 1)  # of the texts, with a line break between them
-    tokens = zip(inputs.encodings[0].sequence_ids, inputs.encodings[0].offsets, weights[0].tolist(), strict=True)
-    spans = [(starts[i] + start, starts[i] + end, weight) for i, (start, end), weight in tokens if i is not None]
-    most = max((weight for *_, weight in spans), default=1.0)
-    return Answer(result, marked=[mark("\n".join(given), [(*place, weight / most) for *place, weight in spans])])
+    text_starts = (0, len(texts[0]) + 1)  # with a line break between the texts
+    encoding = inputs.encodings[0]
+    spans = []
+    for text, (start, end), weight in zip(encoding.sequence_ids, encoding.offsets, weights[0].tolist(), strict=True):
+        if text is not None:
+            spans.append((text_starts[text] + start, text_starts[text] + end, weight))
+    largest = max((weight for _, _, weight in spans), default=1.0)
+    shares = [(start, end, weight / largest) for start, end, weight in spans]
+    return Answer(result, marked=[mark("\n".join(texts), shares)])
 
 
 @answers("token-classification", TEXT, columns=("Text", "Label", "Score"))
 def label_words(pipe: Any, texts: list[str]) -> Answer:
     """Label the words of a text."""
-    encode(pipe, texts[0])  # the pipeline would cut a long text
-    found = pipe(texts[0], aggregation_strategy="first")
-    spans = [(one["start"], one["end"], one["entity_group"]) for one in found]
-    rows = [[texts[0][one["start"] : one["end"]], one["entity_group"], f"{one['score']:.4f}"] for one in found]
-    return Answer(f"{len(found) or 'no'} labeled parts", rows, [mark(texts[0], spans)])
+    text = texts[0]
+    encode(pipe, text)  # the pipeline would cut a long text
+    rows = []
+    spans = []
+    for group in pipe(text, aggregation_strategy="first"):
+        label = group["entity_group"]
+        spans.append((group["start"], group["end"], label))
+        rows.append([text[group["start"] : group["end"]], label, f"{group['score']:.4f}"])
+    return Answer(f"{len(rows) or 'no'} labeled parts", rows, [mark(text, spans)])
 
 
 @answers("fill-mask", ("Text with one [MASK]", "The baker Mira grows [MASK].", 3), columns=("Token", "Score"))
 def fill_mask(pipe: Any, texts: list[str]) -> Answer:
     """Find words for the gap of a text."""
     mask = pipe.tokenizer.mask_token
-    before, *after = (text := texts[0].replace("[MASK]", mask)).split(mask)
-    if len(after) != 1:
+    text = texts[0].replace("[MASK]", mask)
+    if text.count(mask) != 1:
         raise ValueError(f"Write {mask} once, in the place of the word to find.")
     encode(pipe, text)
-    rows = [[one["token_str"].strip(), f"{one['score']:.4f}"] for one in pipe(text, top_k=5)]
-    return Answer(rows[0][0], rows, [[(before, None), (word, "word"), (after[0], None)] for word, _ in rows])
+    before, after = text.split(mask)
+    rows = [[token["token_str"].strip(), f"{token['score']:.4f}"] for token in pipe(text, top_k=5)]
+    return Answer(rows[0][0], rows, [[(before, None), (word, "word"), (after, None)] for word, _ in rows])
 
 
 @answers(
@@ -148,9 +171,9 @@ def choose(pipe: Any, texts: list[str]) -> Answer:
     inputs = encode(pipe, [texts[0]] * len(choices), choices)
     with torch.inference_mode():
         logits = pipe.model(**{name: value[None] for name, value in inputs.items()}).logits[0]
-    names = [f"{number}. {choice}" for number, choice in enumerate(choices, 1)]
+    names = [f"{count}. {choice}" for count, choice in enumerate(choices, start=1)]
     scores = dict(zip(names, logits.float().softmax(-1).tolist(), strict=True))
-    return Answer(scores, found=[{"choice": choices[int(logits.argmax())]}])
+    return Answer(scores, findings=[{"choice": choices[int(logits.argmax())]}])
 
 
 @answers(
@@ -172,8 +195,13 @@ def generate(pipe: Any, texts: list[str]) -> Answer:
     return Answer(rows[0][0] or "(empty text)", rows)
 
 
+def of_row(entries: Any, row: int) -> Any:
+    """Return the entry of a row, the last one if it is for all rows, or None."""
+    return entries[min(row, len(entries) - 1)] if entries else None
+
+
 def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool | None = None) -> Any:
-    """Add fields and results to the page that gradio is building; return a state of the texts and what was found.
+    """Add fields and results to the page that gradio is building; return a state of the texts and the findings.
 
     `has_pairs` is True for models of pairs of texts, False for models of single texts, and None if that is unknown.
     """
@@ -194,26 +222,28 @@ def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool
             widths = [f"{100 // len(asked.columns)}%" for _ in asked.columns]  # all are seen on a phone
             table = gr.Dataframe(headers=[*asked.columns] or None, column_widths=widths, wrap=True, visible=False)
             marked = gr.HighlightedText(label="Text", combine_adjacent=True, visible=False)
-    answers, shown = gr.State(), gr.State()
+    answers = gr.State()
+    shown = gr.State()
 
-    def show(given: list[str], answer: Answer, row: int) -> list[Any]:
-        parts, found = ([*every[row:], *every[-1:], None][0] for every in (answer.marked, answer.found))
-        return [gr.HighlightedText(parts, visible=bool(parts)), (given, found or {})]
+    def show(texts: list[str], answer: Answer, row: int) -> list[Any]:
+        parts = of_row(answer.marked, row)
+        return [gr.HighlightedText(parts, visible=bool(parts)), (texts, of_row(answer.findings, row) or {})]
 
-    def run(*texts: str) -> list[Any]:
-        given = [(text or "").strip() for text in texts]
+    def run(*values: str) -> list[Any]:
+        texts = [(value or "").strip() for value in values]
         try:
-            if not all(given[: asked.required]):
-                raise ValueError(f"The field {fields[given.index('')][0]!r} is empty: write a text.")
-            answer = asked.answer(pipe, given)
+            if not all(texts[: asked.required]):
+                raise ValueError(f"The field {fields[texts.index('')][0]!r} is empty: write a text.")
+            answer = asked.answer(pipe, texts)
         except Exception as error:  # whatever it is, the page says it and goes on
             raise gr.Error(html.escape(str(error)), duration=None) from error
         title = "Select a row to highlight it" if len(answer.marked) > 1 else "All results"
         rows = gr.Dataframe(list(answer.rows), label=title, visible=bool(answer.rows))
-        return [(given, answer), answer.result, rows, *show(given, answer, 0)]
+        return [(texts, answer), answer.result, rows, *show(texts, answer, 0)]
 
     def select(last: Any, event: gr.SelectData) -> list[Any]:
-        return show(last[0], last[1], event.index[0])
+        texts, answer = last
+        return show(texts, answer, event.index[0])
 
     def clear() -> list[Any]:
         return [None, None, gr.Dataframe(visible=False), gr.HighlightedText(None, visible=False), None]
@@ -236,11 +266,13 @@ def launch(page: Any, **settings: Any) -> Any:
 
 def load_pipe(task: str, model: Any, **settings: Any) -> Any:
     """Return a pipeline of a model or its name; for a task without one, an object with the model and the tokenizer."""
-    make: Any = SimpleNamespace if task in WITHOUT_PIPELINE else pipeline
-    if make is SimpleNamespace and isinstance(model, str):
+    if task not in WITHOUT_PIPELINE:
+        return pipeline(task=task, model=model, **settings)
+    if isinstance(model, str):
         tokenizer = AutoTokenizer.from_pretrained(model, **settings)
-        model, settings = WITHOUT_PIPELINE[task].from_pretrained(model, **settings).eval(), {"tokenizer": tokenizer}
-    return make(task=task, model=model, **settings)
+        model = WITHOUT_PIPELINE[task].from_pretrained(model, **settings).eval()
+        settings = {"tokenizer": tokenizer}
+    return SimpleNamespace(task=task, model=model, **settings)
 
 
 if __name__ == "__main__":

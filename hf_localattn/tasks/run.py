@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from hf_localattn.training.output_folder import (
 )
 from hf_localattn.training.run_record import record_of, scores_of_split
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
+from hf_localattn.training.summary import Section, format_summary, score_section
 from hf_localattn.training.trainer import TaskTrainer, save_on_interrupt
 
 logger = logging.getLogger(__name__)
@@ -285,11 +287,15 @@ class Run:
         self.data = task.rows  # of streamed training rows the first
         self.features = task.features  # without those of streamed rows
         self.scores: list[Score] = []
+        self.sections: list[Section] = []
+        """Further parts of the summary, between the scores and the folder."""
 
     def execute(self) -> dict[str, float]:
         """Train, evaluate, predict and upload according to the training arguments, and return all metrics."""
         metrics = self.train() | self.evaluate() | self.predict()
         self.share()
+        sections = [self._run_section(metrics), score_section(self.scores), *self.sections, self._folder_section()]
+        logger.info("The run has ended.\n%s", format_summary(sections))
         return metrics
 
     def train(self) -> dict[str, float]:
@@ -311,9 +317,8 @@ class Run:
                 logger.warning("Resuming from %s. Another --output_dir starts from the beginning.", checkpoint)
             with save_on_interrupt(trainer):
                 metrics = trainer.train(resume_from_checkpoint=checkpoint).metrics
-        trainer.save_model(_internal_call=True)  # `_internal_call` prevents an upload before the model has scores
+        trainer.save_model()  # without an upload before the model has scores
         metrics = {**metrics, "train_samples": self._num_rows("train")}
-        trainer.log_metrics("train", metrics)
         trainer.save_metrics("train", metrics)  # also written to all_results.json
         trainer.save_state()  # last, because this file marks training as complete
         return metrics
@@ -350,6 +355,26 @@ class Run:
         if is_writer and not args.keep_checkpoints:
             remove_optimizers(args.output_dir)
 
+    def _run_section(self, metrics: Mapping[str, Any]) -> Section:
+        """Return the section of the summary with the model, the rows, and the training."""
+        model_args = self.model_args
+        family = "" if model_args.family is None else f"{model_args.family} on "
+        rows = ", ".join(f"{len(rows)} {split}" for split, rows in self.data.items())
+        cells: list[tuple[str, str | float]] = [("model", f"{family}{model_args.source}"), ("rows", rows)]
+        if "train_loss" in metrics:
+            state = self.trainer.state
+            cells.append(("steps", f"{state.global_step} ({state.epoch or 0:.4g} epochs)"))
+            cells.append(("loss", metrics["train_loss"]))
+        return Section(f"Run of {self.task.name}", cells)
+
+    def _folder_section(self) -> Section:
+        """Return the section of the summary with the output folder and the next command."""
+        folder = self.trainer.args.output_dir
+        rows = [("folder", folder)]
+        if self.trainer.args.do_train:
+            rows.append(("try it", f"hf-localattn demo {shlex.quote(folder)}"))
+        return Section("Results", rows)
+
     def _evaluate_splits(self, part: str) -> dict[str, float]:
         """Evaluate the splits of a part, write their metrics and predictions, and return the metrics."""
         trainer = self.trainer
@@ -368,7 +393,6 @@ class Run:
                 self._write_predictions(split, scored.predictions)
                 metrics |= {f"{prefix}_{name}": note for name, note in scored.notes.items()}
             metrics |= {f"{prefix}_samples": len(self.data[split])}
-            trainer.log_metrics(prefix, metrics)
             trainer.save_metrics(prefix, metrics)
             self.scores += scores_of_split(metrics, prefix)
             all_metrics |= metrics

@@ -28,8 +28,8 @@ class NewTrainingArguments:
             finite.
         workers: Number of folds, seeds or search trials to run at a time, each in a process of its own and, if there
             are GPUs, on a GPU of its own.
-        ray_address: Run folds, seeds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must share
-            a file system. `workers` limits how many run at a time; by default one on each GPU.
+        ray_address: Run folds, seeds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must
+            share a file system. `workers` limits how many run at a time; by default one on each GPU.
         logging_steps: Number of steps between two logs of the loss, or their share of all steps.
         save_steps: Number of steps between two checkpoints, or their share of all steps; by default 0.1, or as
             `eval_steps` if the best model is loaded at the end.

@@ -24,6 +24,7 @@ from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remov
 from hf_localattn.names import RUN
 from hf_localattn.parsing import read_json
 from hf_localattn.training.arguments import TrainingArguments
+from hf_localattn.training.run_loss import LOSSES
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,9 @@ STATE = "trainer_state.json"
 
 OPTIMIZER = "optimizer*"
 """Files or folder of Trainer with the state of the optimizer."""
+
+RANDOM_STATES = "rng_state*.pth"
+"""Files of Trainer with the random state, one for each process."""
 
 MAY_DIFFER = (
     "output_dir",
@@ -181,6 +185,8 @@ def is_whole(checkpoint: Path) -> bool:
         TrainerState.load_from_json(str(checkpoint / STATE))
     except (OSError, ValueError, TypeError):
         return False
+    if len(list(checkpoint.glob(RANDOM_STATES))) < len(list(checkpoint.glob(LOSSES))):
+        return False  # of a run of several processes, one of which was late
     return any(checkpoint.glob(OPTIMIZER)) or any(checkpoint.glob("global_step*"))  # the latter: DeepSpeed
 
 

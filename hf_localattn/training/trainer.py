@@ -8,12 +8,14 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.utils.data
+from accelerate import load_checkpoint_in_model
 from huggingface_hub import CommitInfo
 from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput, HubStrategy, SaveStrategy, TrainOutput
@@ -27,6 +29,7 @@ from hf_localattn.parsing import read_json
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
 from hf_localattn.training.options import is_loss_only, selects_best
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
+from hf_localattn.training.run_loss import RunLoss
 from hf_localattn.training.run_record import split_of
 from hf_localattn.training.scores import numbers_of
 
@@ -59,7 +62,7 @@ class LocalAttentionTrainer(Trainer):
         if getattr(args, "ddp_find_unused_parameters", False) is None and hasattr(model, "new_modules"):
             args.ddp_find_unused_parameters = False  # every trainable parameter of our models gets a gradient
         super().__init__(model, args, *more, **kwargs)
-        self._restored_loss = False
+        self.loss = RunLoss()
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
         scales = "num_items_in_batch" in inspect.signature(self.model.forward).parameters
@@ -77,29 +80,60 @@ class LocalAttentionTrainer(Trainer):
         """Train like `Trainer.train`. A resumed run gives the same result as an uninterrupted run."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir) or True
-        self._restored_loss = False
+        self.loss = RunLoss()
+        if resume_from_checkpoint and resume_from_checkpoint is not True:
+            self.loss = RunLoss.read(resume_from_checkpoint, self.args.process_index)
         result = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         if trial is not None and self.args.load_best_model_at_end:
             self.objective = None  # the best model was loaded after the last evaluation: make the search evaluate it
         return result._replace(training_loss=result.metrics["train_loss"])
 
+    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Compute the loss and the gradients of a batch, and add the loss to that of the run."""
+        loss = super().training_step(*args, **kwargs)
+        self.loss.add(loss, self.state.global_step, skips_nan=self.args.logging_nan_inf_filter)
+        return loss
+
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        if "train_loss" in logs and self._restored_loss:
-            # Trainer divides by the steps since training was resumed. The restored loss is a sum over all steps.
-            logs["train_loss"] = self._total_loss_scalar / max(self.state.global_step, 0.001)
+        """Log like `Trainer.log`. The losses of a resumed run are those of the whole run."""
+        # Trainer counts only the steps since training was resumed.
+        step = self.state.global_step
+        if "loss" in logs and step > self.loss.logged_step:
+            logs["loss"] = self.loss.mean_since_log(self.accelerator, step)
+        if "train_loss" in logs and self.loss.first_step is not None:
+            logs["train_loss"] = self.loss.mean(step)
         super().log(logs, *args, **kwargs)
 
     def finish_training(self, checkpoint: str) -> dict[str, float]:
         """Load the checkpoint of a run whose steps are done, and return its metrics without timings."""
         self.state = TrainerState.load_from_json(str(Path(checkpoint, STATE)))
         best = self.state.best_model_checkpoint if self.args.load_best_model_at_end else None
-        self._load_from_checkpoint(best or checkpoint)
-        metrics = {"total_flos": self.state.total_flos}
-        if (path := self._loss_file(checkpoint)).is_file():
-            of_logged_steps, since, _ = json.loads(path.read_text())
-            metrics["train_loss"] = (of_logged_steps + since) / max(self.state.global_step, 0.001)
+        load_checkpoint_in_model(self.model, best or checkpoint)
+        self.loss = RunLoss.read(checkpoint, self.args.process_index)
+        metrics = {"total_flos": self.state.total_flos, "train_loss": self.loss.mean(self.state.global_step)}
         self.log(metrics)
         return metrics
+
+    def save_model(self, output_dir: str | None = None, *internal: bool, **internals: bool) -> None:
+        """Write model and tokenizer completely or not at all. Nothing is uploaded: `push_to_hub` does that.
+
+        Args:
+            output_dir (*optional*): folder, by default that of the run.
+            *internal: not used.
+            **internals: not used.
+        """
+        folder = Path(output_dir or self.args.output_dir)
+        if folder.name == f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}":
+            if self.args.should_save:
+                discard(folder)  # an old checkpoint of this step would look whole during the write
+            self.accelerator.wait_for_everyone()
+            self.loss.write(folder, self.args.process_index)
+            self.accelerator.wait_for_everyone()  # `is_whole` counts these files
+        if not self.args.should_save:  # this process writes no files, but may take part in gathering the weights
+            super().save_model(str(folder), True)
+            return
+        with atomic_directory(folder) as staging:
+            super().save_model(staging, True)
 
     def save_metrics(self, split: str, metrics: dict[str, float], combined: bool = True) -> None:
         """Write the files of `Trainer.save_metrics` completely or not at all."""
@@ -161,10 +195,11 @@ class LocalAttentionTrainer(Trainer):
         token = token or self.args.hub_token
         if self.hub_model_id is None:
             self.init_hf_repo(token=token, private=private)
-        self.save_model(_internal_call=True)
+        self.save_model()
         if not self.is_world_process_zero():
             return None
-        self._finish_current_push()
+        if self.push_in_progress is not None:
+            self.push_in_progress.wait_until_done()
         metadata = {name: kwargs.get(name) for name in ("language", "license")}
         self.create_model_card(**metadata)  # before the upload, because the upload may fail
         commit = push_checkpoint(
@@ -211,65 +246,39 @@ class LocalAttentionTrainer(Trainer):
             is_last = args.hub_strategy == HubStrategy.CHECKPOINT
             options["path_in_repo"] = "last-checkpoint" if is_last else folder.name
             jobs.append(upload_in_background(folder, commit_message=f"{message}, checkpoint", **options))
+        for job in jobs:
+            job.add_done_callback(_warn_of_failure)
         if self.push_in_progress is None or self.push_in_progress.is_done():
             self.push_in_progress = PushInProgress(jobs)
         else:
             self.push_in_progress.jobs.extend(jobs)
 
-    def _finish_current_push(self) -> None:
-        super()._finish_current_push()
-        for job in getattr(getattr(self, "push_in_progress", None), "jobs", ()):
-            if job.done() and (error := job.exception()) is not None:
-                logger.warning("A checkpoint was not uploaded during training: %s", error)
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> torch.utils.data.DataLoader:
+        """Return the batches of a data set, of all rows in their order, to which predictions are matched."""
+        with self._all_rows_in_order():
+            return super().get_eval_dataloader(eval_dataset)
 
-    def _get_dataloader(self, *data: Any, is_training: bool = False, **settings: Any) -> torch.utils.data.DataLoader:
-        # Every row is scored, and predictions are matched to rows by order.
+    def get_test_dataloader(self, test_dataset: Any) -> torch.utils.data.DataLoader:
+        """Return the batches of a data set, of all rows in their order."""
+        with self._all_rows_in_order():
+            return super().get_test_dataloader(test_dataset)
+
+    @contextmanager
+    def _all_rows_in_order(self) -> Iterator[None]:
         args = self.args
-        if not is_training:
-            self.args = copy.copy(args)
-            self.args.dataloader_drop_last = False
-            self.args.dataloader_in_order = True
+        self.args = copy.copy(args)
+        self.args.dataloader_drop_last = False
+        self.args.dataloader_in_order = True
+        self.args.train_sampling_strategy = "random"  # evaluation rows would be sorted, too
         try:
-            return super()._get_dataloader(*data, is_training=is_training, **settings)
+            yield
         finally:
             self.args = args
 
-    def _get_eval_sampler(self, eval_dataset: Any) -> torch.utils.data.Sampler | None:
-        # Predictions are matched to rows by order. Trainer would change the order if training groups rows by length.
-        return torch.utils.data.SequentialSampler(eval_dataset) if self.args.world_size <= 1 else None
 
-    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        if not self.args.should_save:  # this process writes no files, but may take part in gathering the weights
-            super()._save(output_dir, state_dict)
-            return
-        with atomic_directory(output_dir or self.args.output_dir) as staging:
-            super()._save(staging, state_dict)
-
-    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
-        folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
-        if self.args.should_save:
-            discard(folder)  # an old checkpoint of this step would look whole during the write
-        self.accelerator.wait_for_everyone()
-        super()._save_checkpoint(model, trial)
-
-    def _save_rng_state(self, output_dir: str) -> None:
-        # Trainer calls this just before it writes the state file. That file marks a checkpoint as whole.
-        super()._save_rng_state(output_dir)
-        loss = self._total_loss_scalar, self._tr_loss.item(), self._globalstep_last_logged
-        atomic_write(self._loss_file(output_dir), json.dumps(loss))
-        self.accelerator.wait_for_everyone()
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        # Trainer calls this before the first step of a resumed training, after it has reset its loss.
-        super()._load_rng_state(checkpoint)
-        if checkpoint is not None and (path := self._loss_file(checkpoint)).is_file():
-            self._total_loss_scalar, since, self._globalstep_last_logged = json.loads(path.read_text())
-            self._tr_loss = torch.tensor(since, device=self.args.device)
-            self._restored_loss = True
-
-    def _loss_file(self, checkpoint: str) -> Path:
-        """Return the file with the loss of a process: its sum to the last logged step, since then, and that step."""
-        return Path(checkpoint, f"training_loss_{self.args.process_index}.json")
+def _warn_of_failure(upload: Future[CommitInfo]) -> None:
+    if error := upload.exception():
+        logger.warning("A checkpoint was not uploaded during training: %s", error)
 
 
 @contextmanager

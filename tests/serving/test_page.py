@@ -34,7 +34,7 @@ def test_every_head_of_every_family_answers_and_shows_attention(name, task):
     assert bool(shown.rows) == bool(TASKS[task].columns)
     assert all(len(row) == len(TASKS[task].columns) for row in shown.rows)
     if not (family.query and task in ("text-classification", "fill-mask")):  # these texts have no query
-        given = attended_texts(texts, shown.found[0] if shown.found else {})
+        given = attended_texts(texts, shown.findings[0] if shown.findings else {})
         for kind in attention_kinds(asked.model):
             assert "iframe" in attention_html(asked.model, asked.tokenizer, given, kind)
 
@@ -47,7 +47,7 @@ def test_answers_are_marked_and_attention_is_that_around_them():
     assert shown.result == "Mira"
     assert shown.rows == [["Mira", "0.9100", "29 to 33"], ["(no answer)", "0.9100", "0 to 0"]]
     assert [marked(one) for one in shown.marked] == [[("Mira", "answer")], []]
-    assert attended_texts([WHO, PASSAGE], shown.found[0]) == (WHO, PASSAGE)
+    assert attended_texts([WHO, PASSAGE], shown.findings[0]) == (WHO, PASSAGE)
     assert answer(lambda **_: [], [WHO, PASSAGE]).result == "The passage has no answer."
     long = "word " * 100 + "Mira" + " word" * 100
     assert attended_texts([WHO, long], {"answer": "Mira", "start": 500, "end": 504}) == (WHO, long[300:704])
@@ -64,7 +64,7 @@ def test_cues_and_scopes_are_marked_cue_by_cue():
         "2 cues",
         ["neither … nor", "spoke nor moved.", "negation, multi", "0.9010, 0.9820"],
     )
-    attended = [attended_texts([text], found) for found in shown.found]
+    attended = [attended_texts([text], found) for found in shown.findings]
     assert attended == [("He [CUE] neither spoke [CUE] nor moved.",), ("That is [CUE] impossible.",)]
     assert TASKS["negation"].answer(asked, ["He spoke."]).result == "The model found no cue."
 
@@ -104,7 +104,7 @@ def test_choices_do_not_depend_on_each_other():
     pair = answer(asked, ["Mira bakes.", "She shoes horses.\nNo."]).result
     assert pair["1. She shoes horses."] == pytest.approx(first / (first + third), rel=1e-4)
     best = max(shown.result, key=shown.result.get).partition(" ")[2]
-    assert attended_texts(["Mira bakes.", ""], shown.found[0]) == ("Mira bakes.", best)
+    assert attended_texts(["Mira bakes.", ""], shown.findings[0]) == ("Mira bakes.", best)
 
 
 CUT = ("question-answering", "negation")

@@ -1,0 +1,52 @@
+"""The summary of a run, which the log shows at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hf_localattn.hub import Score
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the summary: a title above rows of cells, which are aligned in columns.
+
+    Args:
+        title: line above the rows.
+        rows: cells of each row. Floats are shown with four decimals.
+    """
+
+    title: str
+    rows: Sequence[Sequence[str | float]]
+
+
+def format_summary(sections: Sequence[Section]) -> str:
+    """Return the text of a summary. Sections without rows are left out."""
+    lines: list[str] = []
+    for section in sections:
+        if not section.rows:
+            continue
+        lines.append(section.title)
+        cells = [[format_cell(cell) for cell in row] for row in section.rows]
+        columns = max(map(len, cells))
+        widths = [max(len(row[column]) for row in cells if column < len(row)) for column in range(columns)]
+        for row in cells:
+            padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+            lines.append(f"  {'  '.join(padded)}".rstrip())
+    return "\n".join(lines)
+
+
+def format_cell(cell: str | float) -> str:
+    """Return the text of a cell."""
+    return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
+
+
+def score_section(scores: Sequence[Score]) -> Section:
+    """Return the section of scores: a row for each name, a column for each split."""
+    splits = list(dict.fromkeys(score.split for score in scores))
+    rows: dict[str, list[str | float]] = {"": [*splits]}
+    for score in scores:
+        row = rows.setdefault(score.metric, [""] * len(splits))
+        row[splits.index(score.split)] = score.value
+    return Section("Scores", [[name, *row] for name, row in rows.items()] if scores else [])
