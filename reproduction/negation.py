@@ -23,7 +23,8 @@ from hf_localattn.data.negation import group_sentences
 from hf_localattn.files import atomic_write
 from hf_localattn.models.negation_finder import CUE_KINDS
 from hf_localattn.names import find_files, resolve_backbone
-from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
+from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
+from hf_localattn.studies.results import finished
 from reproduction.shipped_model import write_shipped_model
 from reproduction.small_encoder import cut_vocabulary
 

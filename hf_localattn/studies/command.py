@@ -170,9 +170,9 @@ class SeveralRuns:
                 logger.info("%s: %s.", name, scores)
         summary = self._write()
         self._log(summary)
-        scores = _flat(summary)
-        write_results(self.command.folder / RESULTS, scores)
-        return scores
+        numbers = _flat(summary)
+        write_results(self.command.folder / RESULTS, numbers)
+        return numbers
 
     def _write(self) -> dict[str, dict[str, Any]]:
         """Write the results of the finished runs, and return their summary."""
