@@ -7,35 +7,32 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hf_localattn.hub.checkpoint import init_checkpoint
-    from hf_localattn.hub.model_card import render_card, write_card
-    from hf_localattn.hub.push import push_checkpoint
-    from hf_localattn.hub.record import Score, TrainingRecord
-    from hf_localattn.hub.verify import CodeFile, Verification, verify_checkpoint
-
-__all__ = [
-    "CodeFile",
-    "Score",
-    "TrainingRecord",
-    "Verification",
-    "init_checkpoint",
-    "push_checkpoint",
-    "render_card",
-    "verify_checkpoint",
-    "write_card",
-]
+    from hf_localattn.hub.checkpoint import init_checkpoint as init_checkpoint
+    from hf_localattn.hub.model_card import render_card as render_card
+    from hf_localattn.hub.model_card import write_card as write_card
+    from hf_localattn.hub.push import push_checkpoint as push_checkpoint
+    from hf_localattn.hub.record import Score as Score
+    from hf_localattn.hub.record import TrainingRecord as TrainingRecord
+    from hf_localattn.hub.verify import CodeFile as CodeFile
+    from hf_localattn.hub.verify import Verification as Verification
+    from hf_localattn.hub.verify import verify_checkpoint as verify_checkpoint
 
 _MODULES = {
-    "checkpoint": ("init_checkpoint",),
-    "model_card": ("render_card", "write_card"),
-    "push": ("push_checkpoint",),
-    "record": ("Score", "TrainingRecord"),
-    "verify": ("CodeFile", "Verification", "verify_checkpoint"),
+    "CodeFile": "verify",
+    "Score": "record",
+    "TrainingRecord": "record",
+    "Verification": "verify",
+    "init_checkpoint": "checkpoint",
+    "push_checkpoint": "push",
+    "render_card": "model_card",
+    "verify_checkpoint": "verify",
+    "write_card": "model_card",
 }
+
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
