@@ -55,23 +55,21 @@ def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
 def _prepare(command: ScriptCommand, claim: ExitStack) -> Callable[[], dict[str, float]]:
     """Lock the output folder, check everything, and return a function that executes the command."""
     option = _check(command)
-    args = command.training_args
-    fold = command.data_args.fold
-    is_one_fold = option == "--num_folds" and fold is not None
-    arguments = {} if option in (None, "--search_space") else command.check_folder()
-    one = command.of_fold(fold) if is_one_fold and fold is not None else command
-    if args.process_index == 0:  # one process locks the folder for all processes of the run
-        claim.enter_context(claimed(one.folder))
-        remove_leftovers(one.folder)
+    fold = command.data_args.fold if option == "--num_folds" else None
+    arguments = command.check_folder() if option in ("--num_folds", "--seeds") else {}
+    single = command if fold is None else command.of_fold(fold)
+    if command.training_args.process_index == 0:  # one process locks the folder for all processes of the run
+        claim.enter_context(claimed(single.folder))
+        remove_leftovers(single.folder)
     if option == "--search_space":
         return Search(command).execute
-    if option is not None and not is_one_fold:
+    if option is not None and fold is None:
         return SeveralRuns(command, arguments).execute
-    if is_one_fold and (metrics := finished(one.folder)) is not None:
-        logger.info("%s holds this fold, which is finished.", one.folder)
+    if fold is not None and (metrics := finished(single.folder)) is not None:
+        logger.info("%s holds this fold, which is finished.", single.folder)
         return lambda: metrics
-    run = one.prepare()
-    if is_one_fold and args.should_save:
+    run = single.prepare()
+    if fold is not None and command.training_args.should_save:
         save_arguments(command.folder, arguments)
     return run.execute
 

@@ -123,15 +123,15 @@ def _result_of_seeds(name: str, folders: Iterable[Path]) -> Result:
     for folder in folders:
         if (folder / FOLDS).is_file() or (folder / SEEDS).is_file():
             raise ValueError(f"{folder} has several runs: compare it by itself, not in a pattern.")
-        found = finished(folder)
-        if found is None:
+        scores = finished(folder)
+        if scores is None:
             unfinished.append(folder)
             continue
         arguments = _arguments(folder)
         seed = arguments.get("seed", 0)
         if seed in metrics:
             raise ValueError(f"{name} has several runs with seed {seed}: name each seed once.")
-        metrics[seed] = found
+        metrics[seed] = scores
         data[seed] = _data_of(arguments)
     if not metrics:
         raise ValueError(
