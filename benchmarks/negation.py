@@ -4,6 +4,9 @@
 44 sentences of clinical notes with 122 findings, written by an author who had not seen the training data. The systems
 decide if the text negates the target. A target is negated if the text says that it does not hold. Possible,
 conditional and doubly negated targets are not.
+
+A rule system is scored where it is installed: medspaCy and negspacy need different releases of spaCy, so each has an
+environment of its own. There neither PyTorch nor the package is needed.
 """
 
 from __future__ import annotations
@@ -11,24 +14,21 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from transformers import pipeline
-
-from benchmarks.measure import environment
-from hf_localattn.bundled import negation_model
-from hf_localattn.files import atomic_write
 
 TRAPS = Path(__file__).parent / "negation_traps.jsonl"
-CLINICAL = Path(__file__).parent / "negation_clinical.jsonl"
 SHIPPED = "negation-en"
 """Name of the model that comes with the package."""
+
+LIBRARIES = ("hf_localattn", "torch", "transformers", "spacy", "negspacy", "medspacy")
+"""What may change a score."""
 
 TERMS = ("en_clinical", "en")
 MEASURES = ("accuracy", "precision", "recall", "f1")
@@ -68,17 +68,22 @@ def read_traps(path: Path = TRAPS) -> list[Trap]:
     return [Trap(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def is_negated(trap: Trap, found: Sequence[dict[str, Any]]) -> bool:
+def is_negated(trap: Trap, negations: Sequence[dict[str, Any]]) -> bool:
     """Return True if the pipeline's results negate the target.
 
     A negation cue negates the target if at least half of the target's characters are in its scope, not counting white
     space, or if it is an affix of the target: `in` negates `frequent` in `infrequent`.
     """
-    target = {place for place in range(trap.start, trap.end) if not trap.text[place].isspace()}
-    for negation in (one for one in found if one["kind"] == "negation"):
-        scope = {place for span in negation["scope"] for place in range(span["start"], span["end"])}
-        affix = negation["cue"][0] if negation["type"] == "affix" else None
-        if 2 * len(target & scope) >= len(target) or (affix and _is_affix_of(trap, affix)):
+    target = {index for index in range(trap.start, trap.end) if not trap.text[index].isspace()}
+    for negation in negations:
+        if negation["kind"] != "negation":
+            continue
+        scope = set[int]()
+        for span in negation["scope"]:
+            scope.update(range(span["start"], span["end"]))
+        if 2 * len(target & scope) >= len(target):
+            return True
+        if negation["type"] == "affix" and _is_affix_of(trap, negation["cue"][0]):
             return True
     return False
 
@@ -90,15 +95,19 @@ def _is_affix_of(trap: Trap, affix: dict[str, Any]) -> bool:
     return trap.end <= affix["start"] and trap.text[trap.end : affix["start"]] in ("", "-")
 
 
-def checkpoint_predictions(checkpoint: str, traps: Sequence[Trap]) -> list[bool]:
+def checkpoint_predictions(checkpoint: str, convention: str, traps: Sequence[Trap]) -> list[bool]:
     """Run `pipeline("negation")` on all texts, with a checkpoint or the model of the package."""
+    from transformers import pipeline
+
+    from hf_localattn.bundled import negation_model
+
     if checkpoint == SHIPPED:
         model, tokenizer = negation_model()
         finder = pipeline("negation", model=model, tokenizer=tokenizer)
     else:
         finder = pipeline("negation", model=checkpoint)
-    found = finder([trap.text for trap in traps], batch_size=16)
-    return [is_negated(trap, one) for trap, one in zip(traps, found, strict=True)]
+    results = finder([trap.text for trap in traps], convention=convention, batch_size=16)
+    return [is_negated(trap, negations) for trap, negations in zip(traps, results, strict=True)]
 
 
 def negspacy_predictions(terms: str, traps: Sequence[Trap]) -> list[bool]:
@@ -143,33 +152,27 @@ def scores(gold: Sequence[bool], predicted: Sequence[bool]) -> dict[str, Any]:
         `interval`. Both are None if the measure is undefined, for example the precision without a positive prediction.
         All calls with the same number of rows draw the same samples.
     """
-    truth, answers = np.asarray(gold, dtype=bool), np.asarray(predicted, dtype=bool)
+    truth = np.asarray(gold, dtype=bool)
+    answers = np.asarray(predicted, dtype=bool)
     draws = np.random.default_rng(0).integers(len(truth), size=(SAMPLES, len(truth)))
+    result: dict[str, Any] = {"count": len(truth), "negated": int(truth.sum())}
     values = _measures(truth, answers)
-    intervals = _intervals(_measures(truth[draws], answers[draws]))
-    return {
-        "count": len(truth),
-        "negated": int(truth.sum()),
-        **{
-            name: {"value": None, "interval": None}
-            if np.isnan(value)
-            else {"value": round(float(value), 4), "interval": interval}
-            for name, value, interval in zip(MEASURES, values, intervals, strict=True)
-        },
-    }
+    samples = _measures(truth[draws], answers[draws])
+    for name, value, drawn in zip(MEASURES, values, samples, strict=True):
+        result[name] = {"value": None, "interval": None}
+        if not np.isnan(value):
+            interval = np.nanpercentile(drawn, [2.5, 97.5]).round(4).tolist()
+            result[name] = {"value": round(float(value), 4), "interval": interval}
+    return result
 
 
 def _measures(gold: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the measures over the last dimension, NaN where one is undefined."""
-    both, found, wanted = (rows.sum(axis=-1) for rows in (gold & predicted, predicted, gold))
+    both = (gold & predicted).sum(axis=-1)
+    positive = predicted.sum(axis=-1)
+    negated = gold.sum(axis=-1)
     with np.errstate(invalid="ignore"):
-        return (gold == predicted).mean(axis=-1), both / found, both / wanted, 2 * both / (found + wanted)
-
-
-def _intervals(measures: Sequence[np.ndarray]) -> list[list[float] | None]:
-    """Return the central 95 % of each measure's samples in which it is defined."""
-    defined = [samples[~np.isnan(samples)] for samples in measures]
-    return [np.percentile(one, [2.5, 97.5]).round(4).tolist() if one.size else None for one in defined]
+        return (gold == predicted).mean(axis=-1), both / positive, both / negated, 2 * both / (positive + negated)
 
 
 def evaluate(predict: Callable[[Sequence[Trap]], list[bool]], traps: Sequence[Trap]) -> dict[str, Any]:
@@ -179,23 +182,23 @@ def evaluate(predict: Callable[[Sequence[Trap]], list[bool]], traps: Sequence[Tr
     def part(rows: Sequence[Trap]) -> dict[str, Any]:
         return scores([row.negated for row in rows], [predicted[row] for row in rows])
 
-    return {
-        "all": part(traps),
-        **{
-            field: {
-                value: part([row for row in traps if getattr(row, field) == value])
-                for value in dict.fromkeys(getattr(row, field) for row in traps)
-            }
-            for field in ("domain", "category")
-        },
-        "wrong": [row.id for row in traps if predicted[row] != row.negated],
-    }
+    result: dict[str, Any] = {"all": part(traps)}
+    for field in ("domain", "category"):
+        groups: dict[str, list[Trap]] = {}
+        for row in traps:
+            groups.setdefault(getattr(row, field), []).append(row)
+        result[field] = {value: part(rows) for value, rows in groups.items()}
+    result["wrong"] = [row.id for row in traps if predicted[row] != row.negated]
+    return result
 
 
-def run(checkpoints: Sequence[str], traps: Sequence[Trap]) -> dict[str, Any]:
+def run(checkpoints: Sequence[str], conventions: Sequence[str], traps: Sequence[Trap]) -> dict[str, Any]:
     """Evaluate the checkpoints, the rule systems that are installed, and both constant answers."""
-    systems: dict[str, Any] = {name: evaluate(partial(checkpoint_predictions, name), traps) for name in checkpoints}
-    versions = {name: version(name) for name in ("hf_localattn", "numpy")}
+    systems: dict[str, Any] = {}
+    for checkpoint in checkpoints:
+        for convention in conventions:
+            predict = partial(checkpoint_predictions, checkpoint, convention)
+            systems[f"{checkpoint}, {convention}"] = evaluate(predict, traps)
     rules: dict[str, tuple[str, Callable[[Sequence[Trap]], list[bool]]]] = {
         f"negspacy {terms}": ("negspacy", partial(negspacy_predictions, terms)) for terms in TERMS
     }
@@ -203,28 +206,41 @@ def run(checkpoints: Sequence[str], traps: Sequence[Trap]) -> dict[str, Any]:
     for name, (library, predict) in rules.items():
         try:
             systems[name] = evaluate(predict, traps)
-            versions |= {one: version(one) for one in ("spacy", library)}
         except ImportError as error:
-            systems[name] = {"skipped": f"{error}; `pip install 'hf_localattn[benchmark]'`"}
+            systems[name] = {"skipped": f"{error}; `pip install {library}`, in an environment of its own"}
     for answer, name in ((True, "always negated"), (False, "never negated")):
         systems[name] = evaluate(partial(constant_predictions, answer), traps)
-    return {"environment": {**environment(torch.device("cpu")), **versions}, "systems": systems}
+    return {"versions": versions(), "systems": systems}
+
+
+def versions() -> dict[str, str]:
+    """Return the releases of what is installed of `LIBRARIES`."""
+    installed = {}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    return installed
 
 
 def report(result: dict[str, Any]) -> str:
     """Return the scores as tables: measures with intervals, whole and by domain; accuracy by category."""
-    systems = {name: one for name, one in result["systems"].items() if "skipped" not in one}
-    lines = [f"{name}: skipped ({one['skipped']})" for name, one in result["systems"].items() if "skipped" in one]
+    systems = {}
+    lines = []
+    for name, scored in result["systems"].items():
+        if "skipped" in scored:
+            lines.append(f"{name}: skipped ({scored['skipped']})")
+        else:
+            systems[name] = scored
     width = max(map(len, systems))
-    parts = {name: {"all": one["all"], **one["domain"]} for name, one in systems.items()}
+    parts = {name: {"all": scored["all"], **scored["domain"]} for name, scored in systems.items()}
     first = next(iter(systems.values()))
     for part in ("all", *first["domain"]):
         lines.append(f"\n{part:{width}}" + "".join(f"  {name:20}" for name in MEASURES))
-        for name, one in parts.items():
-            lines.append(f"{name:{width}}" + "".join(f"  {_cell(one[part][measure]):20}" for measure in MEASURES))
+        for name, scored in parts.items():
+            lines.append(f"{name:{width}}" + "".join(f"  {_cell(scored[part][measure]):20}" for measure in MEASURES))
     lines.append("\nAccuracy by category; columns: " + ", ".join(systems))
     for value, part in first["category"].items():
-        accuracies = (f"{one['category'][value]['accuracy']['value']:7.2f}" for one in systems.values())
+        accuracies = [f"{scored['category'][value]['accuracy']['value']:7.2f}" for scored in systems.values()]
         lines.append(f"{value:16}{part['negated']:4} of {part['count']:3} negated" + "".join(accuracies))
     return "\n".join(lines)
 
@@ -240,15 +256,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.negation", description=__doc__)
     checkpoints = f"for `pipeline('negation')`; {SHIPPED!r} is the model of the package"
     parser.add_argument("checkpoints", nargs="*", metavar="CHECKPOINT", help=checkpoints)
-    parser.add_argument("--clinical", action="store_true", help="score the findings in notes in place of the traps")
-    parser.add_argument("--rows", type=Path, metavar="FILE", help="score the rows of a file in place of the traps")
+    parser.add_argument("--conventions", nargs="+", default=["stories"], help="of the checkpoints' answers")
+    parser.add_argument("--rows", type=Path, default=TRAPS, metavar="FILE", help="by default the 200 sentences")
     parser.add_argument("--output", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
-    rows = arguments.rows or (CLINICAL if arguments.clinical else TRAPS)
-    result = run(arguments.checkpoints, read_traps(rows))
+    result = run(arguments.checkpoints, arguments.conventions, read_traps(arguments.rows))
     print(report(result))
     if arguments.output:
-        atomic_write(arguments.output, json.dumps(result, indent=2) + "\n")
+        arguments.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Measure negation systems in processor seconds per 1,000 words: `python -m benchmarks.negation_speed FILE...`.
 
 Each line of a file is a text. The systems are components of spaCy: negspacy, medspaCy's ConText, and ours with torch
-and with ONNX Runtime. Only the component is measured, with one thread, in documents that have words, sentences and
-entities. The rule systems are measured where they are installed (`pip install 'hf_localattn[benchmark]'`).
+and with ONNX Runtime. Only the component is measured, in documents that have words, sentences and entities. Each is
+measured where it is installed: medspaCy needs an environment of its own. Set OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
@@ -16,16 +16,13 @@ from typing import Any
 from unittest.mock import patch
 
 import spacy
-import torch
 from spacy.tokens import Doc, Span
 
-from benchmarks.measure import environment
-from hf_localattn.files import atomic_write
+from benchmarks.negation import versions
 
 ENTITY_EVERY = 8
 """Words from one entity to the next; what they are does not matter for the time."""
 
-OURS = "hf_localattn_negation"
 SYSTEMS = ("negspacy", "medspaCy", "ours, torch", "ours, ONNX")
 
 
@@ -41,8 +38,10 @@ def component(system: str) -> Any:
         import medspacy.context  # noqa: F401 (registers the component)
 
         return nlp.add_pipe("medspacy_context")
+    import hf_localattn.pipelines  # noqa: F401 (`ImportError` without the package)
+
     with patch("hf_localattn.pipelines.uses_onnx", lambda device=None: system.endswith("ONNX")):
-        return nlp.add_pipe(OURS)
+        return nlp.add_pipe("hf_localattn_negation")
 
 
 def documents(texts: Sequence[str]) -> list[Doc]:
@@ -70,8 +69,7 @@ def seconds(system: str, texts: Sequence[str], repeats: int) -> float:
 
 def run(files: Sequence[Path], repeats: int) -> dict[str, Any]:
     """Measure the installed systems on the lines of each file."""
-    torch.set_num_threads(1)
-    result: dict[str, Any] = {"environment": environment(torch.device("cpu")), "files": {}}
+    result: dict[str, Any] = {"versions": versions(), "files": {}}
     for path in files:
         texts = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         words = sum(len(doc) for doc in documents(texts))
@@ -95,7 +93,7 @@ def main() -> None:
     for name, row in result["files"].items():
         print(f"{name}: {json.dumps(row)}")
     if arguments.output:
-        atomic_write(arguments.output, json.dumps(result, indent=2) + "\n")
+        arguments.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

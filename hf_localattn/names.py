@@ -29,8 +29,17 @@ RUN = "run.json"
 RESULTS = "all_results.json"
 """File of an output folder with all metrics of a finished command."""
 
-NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time", "_gen_len", "_num_beams")
-"""Endings of the names of metrics that are times and counts."""
+NO_SCORES = (
+    "_runtime",
+    "_samples",
+    "_per_second",
+    "_preparation_time",
+    "_gen_len",
+    "_num_beams",
+    "_of_constant",
+    "_of_linear",
+)
+"""Endings of the names of metrics that are times, counts, and scores of other models."""
 
 _PACKAGE = Path(__file__).parent
 

@@ -15,9 +15,8 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_interrupt, exit_on_user_error
-from hf_localattn.files import atomic_write, remove_leftovers
+from hf_localattn.files import atomic_write, claimed, remove_leftovers
 from hf_localattn.inspection.draw import picture
 from hf_localattn.studies.processes import RunFailed
 from reproduction.figures import figure_of

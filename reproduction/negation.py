@@ -11,31 +11,36 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.negation import checkpoint_predictions, evaluate, read_traps
-from hf_localattn.bundled import NEGATION
+from transformers import AutoConfig
+
+from benchmarks.negation import SHIPPED, checkpoint_predictions, evaluate, read_traps
+from hf_localattn.bundled import NEGATION, WEIGHTS, negation_model
 from hf_localattn.data import load_negation
 from hf_localattn.data.negation import group_sentences
 from hf_localattn.files import atomic_write
+from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.models.negation_finder import CUE_KINDS
 from hf_localattn.names import find_files, resolve_backbone
+from hf_localattn.parsing import parse_assignments
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
 from hf_localattn.studies.results import finished
-from reproduction.shipped_model import write_shipped_model
+from reproduction.shipped_model import write_shipped_card, write_shipped_model
 from reproduction.small_encoder import cut_vocabulary
 
 HELD_OUT = 0.2
 """Papers and reviews with this share of the negations are held out for testing. *SEM 2012 has a development set."""
 
-SHIPPED = "encoder"
-"""The model that the package ships. It needs least time, and is as good as the others."""
+PUBLISHED = "encoder"
+"""The model that `--publish` writes. It needs least time, and is as good as the others."""
 
 MODELS: dict[str, dict[str, Any]] = {
-    SHIPPED: {"family": "oa-xlnet", "local_config": ["local_attention=none"]},
+    PUBLISHED: {"family": "oa-xlnet", "local_config": ["local_attention=none"]},
     "oa-emb": {"family": "oa-xlnet"},
     "cool-conv": {"family": "cool", "local_config": ["local_attention=conv"]},
 }
@@ -64,8 +69,25 @@ WORDS_IN_COMMON = 4
 NEGATORS = ("not", "n't", "n\u2019t")
 """Words that are the whole cue, also where a corpus marks the auxiliary before them."""
 
+RAW = CONVENTIONS[0]
+"""Convention that returns what the model predicts."""
+
 PARTS = ("sherlock", "bioscope", "written", "sfu")
 SCORES = ("cue_f1", "f1", "end_to_end_f1", "starsem_scope_tokens_f1")
+
+TESTS = {
+    "stories": ("sherlock-test", RAW),
+    "papers": ("bioscope-test", RAW),
+    "papers, by convention": ("bioscope-test", "papers"),
+    "papers, speculation": ("speculation-test", RAW),
+    "papers, speculation, by convention": ("speculation-test", "papers"),
+    "reviews": ("sfu-test", RAW),
+    "reviews, by convention": ("sfu-test", "reviews"),
+}
+"""Test file and convention of each set of scores. On stories the model's own convention is theirs."""
+
+TRAP_CONVENTIONS = (RAW, "papers", "notes")
+"""The convention of reviews is that of papers."""
 
 Rows = list[dict[str, Any]]
 
@@ -78,9 +100,10 @@ class Recipe:
         folder: Folder of the results.
         sherlock: Folder with the columns of *SEM 2012, training and dev.
         bioscope: File with the full papers of BioScope.
-        backbone: Hub id or folder of a BERT encoder.
+        backbone: Hub id or folder of an encoder.
         sfu: Folder of the SFU reviews. Without it no reviews are scored.
         trains_on_reviews: Train on the other SFU reviews, too.
+        training: Options of the training that replace those of `TRAINING`.
     """
 
     folder: Path
@@ -89,6 +112,7 @@ class Recipe:
     backbone: str
     sfu: Path | None = None
     trains_on_reviews: bool = False
+    training: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def data(self) -> dict[str, Path]:
@@ -122,14 +146,17 @@ class Recipe:
         return path
 
     @cached_property
-    def encoder(self) -> Path:
-        """Folder of the encoder, whose vocabulary has the pieces of all training texts."""
+    def encoder(self) -> str:
+        """Folder of the encoder. The vocabulary of BERT is cut to the pieces of all training texts, and others."""
+        backbone = resolve_backbone(self.backbone)
+        if AutoConfig.from_pretrained(backbone).model_type != "bert":
+            return backbone
         folder = self.folder / "encoder"
         if not folder.exists():
             corpora = [load_negation(self.data[part], all_sentences=True) for part in PARTS if part in self.data]
             texts = [" ".join(tokens) for rows in corpora for tokens in rows["tokens"]]
-            cut_vocabulary(resolve_backbone(self.backbone), texts, folder)
-        return folder
+            cut_vocabulary(backbone, texts, folder)
+        return str(folder)
 
     def run(self, model: str, seed: int, without: str | None = None) -> ScriptRun:
         """Return the training of a model, followed by its tests."""
@@ -139,38 +166,56 @@ class Recipe:
         options = {
             **TRAINING,
             **MODELS[model],
-            "backbone": str(self.encoder),
+            **self.training,
+            "backbone": self.encoder,
             "seed": seed,
             "train_file": ",".join(str(self.data[part]) for part in parts),
             "do_train": True,
             "output_dir": str(folder),
         }
-        tests = tuple(self._test(folder, part) for part in self.data if part.endswith("-test"))
-        return ScriptRun("ner", options, folder, tests)
+        return ScriptRun("ner", options, folder, tuple(self.tests(folder).values()))
 
-    def _test(self, checkpoint: Path, part: str) -> ScriptRun:
-        folder = checkpoint.with_name(f"{checkpoint.name}-on-{part}")
-        options = {
-            "task_name": "negation",
-            "detect_cues": True,
-            "cues": "both",
-            "do_eval": True,
-            "model_name_or_path": str(checkpoint),
-            "validation_file": str(self.data[part]),
-            "output_dir": str(folder),
-        }
-        return ScriptRun("ner", options, folder)
+    def tests(self, checkpoint: Path) -> dict[str, ScriptRun]:
+        """Return the tests of a checkpoint by the names of `TESTS`, as far as there are data."""
+        runs = {}
+        for name, (part, convention) in TESTS.items():
+            if part not in self.data:
+                continue
+            folder = checkpoint.with_name(f"{checkpoint.name}-on-{name.replace(', ', '-').replace(' ', '-')}")
+            options = {
+                "task_name": "negation",
+                "detect_cues": True,
+                "cues": "both",
+                "convention": convention,
+                "do_eval": True,
+                "model_name_or_path": str(checkpoint),
+                "validation_file": str(self.data[part]),
+                "output_dir": str(folder),
+            }
+            runs[name] = ScriptRun("ner", options, folder)
+        return runs
 
-    def scores(self, run: ScriptRun) -> dict[str, Any]:
-        """Return the scores of a trained model on each test set, and on the sentences that mislead rules."""
-        path = run.folder.with_name(f"{run.folder.name}.scores.json")
+    def shipped(self) -> Path:
+        """Write the model of the package as a checkpoint, whose name has a digest of the weights."""
+        digest = sha256((NEGATION / WEIGHTS).read_bytes()).hexdigest()
+        folder = self.folder / f"{SHIPPED}-{digest[:8]}"
+        for part in negation_model():
+            part.save_pretrained(folder)
+        return folder
+
+    def scores(self, checkpoint: Path) -> dict[str, Any]:
+        """Return the scores of a tested model, and those on the sentences that mislead rules by convention."""
+        path = checkpoint.with_name(f"{checkpoint.name}.scores.json")
         if not path.is_file():
             scores: dict[str, Any] = {}
-            for test in run.then:
+            for name, test in self.tests(checkpoint).items():
                 metrics = finished(test.folder) or {}
-                part = test.folder.name.rpartition("-on-")[2].removesuffix("-test")
-                scores[part] = {name: metrics[f"eval_{name}"] for name in SCORES if f"eval_{name}" in metrics}
-            scores["traps"] = evaluate(partial(checkpoint_predictions, str(run.folder)), read_traps())
+                scores[name] = {score: metrics[f"eval_{score}"] for score in SCORES if f"eval_{score}" in metrics}
+            traps = read_traps()
+            scores["traps"] = {}
+            for convention in TRAP_CONVENTIONS:
+                predict = partial(checkpoint_predictions, str(checkpoint), convention)
+                scores["traps"][convention] = evaluate(predict, traps)
             atomic_write(path, json.dumps(scores, indent=2) + "\n")
         scores = json.loads(path.read_text(encoding="utf-8"))
         return scores
@@ -253,23 +298,26 @@ def _annotated(row: dict[str, Any], cue: list[int], scope: list[int]) -> dict[st
 
 def table(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """Return the means over seeds as a Markdown table, with the range of several seeds."""
-
-    def cell(values: Sequence[float]) -> str:
-        spread = f" ({100 * min(values):.1f} to {100 * max(values):.1f})" if len(values) > 1 else ""
-        return f"{100 * statistics.mean(values):.1f}{spread}"
-
     lines = ["| model | set | cues | words in scope | with found cues | official |", "|---|---|---|---|---|---|"]
-    for model, own in scores.items():
-        for part in (name for name in own[0] if name != "traps"):
-            cells = [cell([one[part][name] for one in own]) if name in own[0][part] else "" for name in SCORES]
-            lines.append(f"| {model} | {part} | {' | '.join(cells)} |")
-        domains = [
-            f"{name} {cell([one['traps']['domain'][name]['accuracy']['value'] for one in own])}"
-            for name in own[0]["traps"]["domain"]
-        ]
-        whole = cell([one["traps"]["all"]["accuracy"]["value"] for one in own])
-        lines.append(f"| {model} | traps | accuracy {whole}, {', '.join(domains)} | | | |")
+    for model, seeds in scores.items():
+        for name, first in seeds[0].items():
+            if name == "traps":
+                continue
+            cells = [_cell([seed[name][score] for seed in seeds]) if score in first else "" for score in SCORES]
+            lines.append(f"| {model} | {name} | {' | '.join(cells)} |")
+        for convention in seeds[0]["traps"]:
+            traps = [seed["traps"][convention] for seed in seeds]
+            parts = [f"accuracy {_cell([trap['all']['accuracy']['value'] for trap in traps])}"]
+            for domain in traps[0]["domain"]:
+                accuracies = [trap["domain"][domain]["accuracy"]["value"] for trap in traps]
+                parts.append(f"{domain} {_cell(accuracies)}")
+            lines.append(f"| {model} | traps, {convention} | {', '.join(parts)} | | | |")
     return "\n".join(lines)
+
+
+def _cell(values: Sequence[float]) -> str:
+    mean = f"{100 * statistics.mean(values):.1f}"
+    return f"{mean} ({100 * min(values):.1f} to {100 * max(values):.1f})" if len(values) > 1 else mean
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -280,12 +328,20 @@ def main(words: Sequence[str] | None = None) -> None:
     add("--bioscope", type=Path, required=True, help="file full_papers.xml of BioScope")
     add("--sfu", type=Path, help="folder of the SFU reviews, to test on")
     add("--train-on-reviews", action="store_true", help="train on a part of the SFU reviews (GPL), too")
-    add("--backbone", default="sentence-transformers/all-MiniLM-L6-v2", help="Hub id or folder of a BERT encoder")
-    add("--models", nargs="+", choices=MODELS, default=[SHIPPED], help="models to compare")
+    add("--backbone", default="sentence-transformers/all-MiniLM-L6-v2", help="Hub id or folder of an encoder")
+    add("--training", nargs="*", default=[], metavar="NAME=VALUE", help="other options of the training")
+    models = (*MODELS, SHIPPED)
+    add(
+        "--models",
+        nargs="+",
+        choices=models,
+        default=[PUBLISHED],
+        help=f"{SHIPPED} is tested only; others are trained",
+    )
     add("--seeds", nargs="+", type=int, default=[1], metavar="SEED")
     add("--without", nargs="*", choices=PARTS, default=[], help="ablations: train the first model without these")
     add("--workers", type=int, default=1, metavar="N", help="runs at a time")
-    add("--publish", action="store_true", help=f"write {SHIPPED!r} with the first seed as the model of the package")
+    add("--publish", action="store_true", help=f"write {PUBLISHED!r} with the first seed as the model of the package")
     add("-o", "--output-dir", type=Path, default=Path("negation"), metavar="FOLDER", help="default: negation")
     options = parser.parse_args(words)
     if options.train_on_reviews and options.sfu is None:
@@ -294,22 +350,40 @@ def main(words: Sequence[str] | None = None) -> None:
         raise ValueError(
             "--publish writes a model under Apache-2.0; the reviews are under GPL. Leave one of them out."
         )
-    folder = options.output_dir.absolute()
-    backbone = options.backbone
-    recipe = Recipe(folder, options.sherlock, options.bioscope, backbone, options.sfu, options.train_on_reviews)
-    models = list(options.models)
-    if options.publish and SHIPPED not in models:
-        models.append(SHIPPED)
-    runs = {model: [recipe.run(model, seed) for seed in options.seeds] for model in models}
+    recipe = Recipe(
+        options.output_dir.absolute(),
+        options.sherlock,
+        options.bioscope,
+        options.backbone,
+        options.sfu,
+        options.train_on_reviews,
+        parse_assignments(options.training),
+    )
+    trained = [model for model in options.models if model != SHIPPED]
+    if options.publish and PUBLISHED not in trained:
+        trained.append(PUBLISHED)
+    runs = {model: [recipe.run(model, seed) for seed in options.seeds] for model in trained}
     for part in options.without:
-        runs[f"{models[0]} without {part}"] = [recipe.run(models[0], options.seeds[0], part)]
-    for run, result in run_all([run for group in runs.values() for run in group], options.workers):
-        if isinstance(result, RunFailed):
-            raise RunFailed(f"{run.folder.name}: {result}")
-    scores = {name: [recipe.scores(run) for run in group] for name, group in runs.items()}
+        runs[f"{trained[0]} without {part}"] = [recipe.run(trained[0], options.seeds[0], part)]
+    _finish([run for group in runs.values() for run in group], options.workers)
+    checkpoints = {name: [run.folder for run in group] for name, group in runs.items()}
+    if options.publish:
+        write_shipped_model(checkpoints[PUBLISHED][0], NEGATION)
+    if options.publish or SHIPPED in options.models:
+        shipped = recipe.shipped()
+        _finish(recipe.tests(shipped).values(), options.workers)
+        checkpoints[SHIPPED] = [shipped]
+    scores = {name: list(map(recipe.scores, folders)) for name, folders in checkpoints.items()}
     report = table(scores)
-    atomic_write(folder / "report.md", report + "\n")
+    atomic_write(recipe.folder / "report.md", report + "\n")
     print(report)
     if options.publish:
-        write_shipped_model(runs[SHIPPED][0].folder, NEGATION, scores[SHIPPED][0])
+        write_shipped_card(scores[SHIPPED][0], NEGATION)
         print(f"{NEGATION}: weights, graph, tokenizer and card are written.")
+
+
+def _finish(runs: Iterable[ScriptRun], workers: int) -> None:
+    """Execute runs, and raise `RunFailed` for the first one that fails."""
+    for run, result in run_all(list(runs), workers):
+        if isinstance(result, RunFailed):
+            raise RunFailed(f"{run.folder.name}: {result}")

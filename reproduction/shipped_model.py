@@ -18,7 +18,8 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_localattn.bundled import SCALE, WEIGHTS, join_scales, split_scales
-from hf_localattn.exported import GRAPH, SETTINGS
+from hf_localattn.installed.exported import GRAPH, SETTINGS
+from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.serving.export import export_checkpoint
 
 LINEAR_BITS = 7
@@ -44,11 +45,10 @@ No text of these corpora is in this folder.
 """
 
 
-def write_shipped_model(checkpoint: Path, folder: Path, scores: Mapping[str, Any]) -> None:
-    """Write the folder from a checkpoint of OA without local layers, with a card that has its scores."""
+def write_shipped_model(checkpoint: Path, folder: Path) -> None:
+    """Write the folder, except for its card, from a checkpoint of OA without local layers."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "NOTICE").write_text(NOTICE, encoding="utf-8")
-    (folder / "README.md").write_text(write_card(scores), encoding="utf-8")
     model = AutoModelForTokenClassification.from_pretrained(checkpoint, dtype=torch.float32)
     tables = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
     bits = {
@@ -62,14 +62,16 @@ def write_shipped_model(checkpoint: Path, folder: Path, scores: Mapping[str, Any
     _write_tokenizer(checkpoint, folder)
     model.load_state_dict(join_scales(weights))
     with tempfile.TemporaryDirectory() as scratch:
-        whole, exported = Path(scratch, "checkpoint"), Path(scratch, "exported")
+        whole = Path(scratch, "checkpoint")
+        exported = Path(scratch, "exported")
         model.save_pretrained(whole)
         AutoTokenizer.from_pretrained(checkpoint).save_pretrained(whole)
         export_checkpoint(whole, exported)
         for name in ("config.json", SETTINGS):
             content = json.loads((exported / name).read_text(encoding="utf-8"))
             content.pop("custom_pipelines", None)
-            content |= {"trust_remote_code": False} if name == SETTINGS else {}
+            if name == SETTINGS:
+                content["trust_remote_code"] = False
             (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         graph = onnx.load(exported / GRAPH)
     refer_to_weights(graph, folder / WEIGHTS)
@@ -77,19 +79,22 @@ def write_shipped_model(checkpoint: Path, folder: Path, scores: Mapping[str, Any
     onnx.checker.check_model(folder / GRAPH)
 
 
-def write_card(scores: Mapping[str, Any]) -> str:
-    """Return the model card with scores by domain, in percent."""
-    names = {"sherlock": "stories", "bioscope": "papers", "speculation": "papers, speculation", "sfu": "reviews"}
-    rows = [
-        f"| {name} | {100 * scores[part]['cue_f1']:.1f} | {100 * scores[part]['f1']:.1f} |"
-        f" {100 * scores[part]['end_to_end_f1']:.1f} |"
-        for part, name in names.items()
-        if part in scores
-    ]
-    accuracy = scores["traps"]["all"]["accuracy"]
-    low, high = accuracy["interval"]
-    text = CARD.read_text(encoding="utf-8")
-    return text.format(rows="\n".join(rows), accuracy=accuracy["value"], low=low, high=high)
+def write_shipped_card(scores: Mapping[str, Any], folder: Path) -> None:
+    """Write the model card of the folder, with scores of the sets and of the sentences that mislead rules."""
+    rows = []
+    for name, values in scores.items():
+        if name != "traps":
+            cells = [f"{100 * values[score]:.1f}" for score in ("cue_f1", "f1", "end_to_end_f1")]
+            rows.append(f"| {name} | {' | '.join(cells)} |")
+    accuracies = {convention: result["all"]["accuracy"] for convention, result in scores["traps"].items()}
+    low, high = accuracies[CONVENTIONS[0]]["interval"]
+    text = CARD.read_text(encoding="utf-8").format(
+        rows="\n".join(rows),
+        low=low,
+        high=high,
+        **{convention: accuracy["value"] for convention, accuracy in accuracies.items()},
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def _write_tokenizer(checkpoint: Path, folder: Path) -> None:

@@ -15,7 +15,7 @@ import torch
 from benchmarks import __main__ as runner
 from benchmarks import negation, serving
 from benchmarks.measure import measure, peak_bytes
-from benchmarks.negation import CLINICAL, Trap, evaluate, is_negated, read_traps, scores
+from benchmarks.negation import TRAPS, Trap, evaluate, is_negated, read_traps, scores
 from benchmarks.registry import CASES, TINY, Case
 from scripts import costs
 from tests.qa_helpers import write_jsonl
@@ -123,7 +123,7 @@ def test_rows_are_well_formed():
     assert all(row.target == row.text[row.start : row.end].strip() != "" for row in traps)
     assert all(row.id.rpartition("-")[0] == row.category for row in traps)
     assert Counter(row.domain for row in traps).keys() == {"clinical", "general"}
-    findings = read_traps(CLINICAL)
+    findings = read_traps(TRAPS.with_name("negation_clinical.jsonl"))
     assert len(findings) == len({row.id for row in findings}) == 122
     assert all(row.target == row.text[row.start : row.end] for row in findings)
 
@@ -169,10 +169,12 @@ def test_scores_of_few_rows():
 
 def test_results_without_negspacy(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "negspacy", None)
-    monkeypatch.setattr(negation, "checkpoint_predictions", lambda name, rows: [row.negated for row in rows])
+    monkeypatch.setattr(
+        negation, "checkpoint_predictions", lambda name, convention, rows: [row.negated for row in rows]
+    )
     monkeypatch.setattr("sys.argv", ["negation", "perfect", "--output", str(tmp_path / "result.json")])
     negation.main()
     systems = json.loads((tmp_path / "result.json").read_text())["systems"]
-    assert systems["perfect"]["all"]["f1"] == {"value": 1.0, "interval": [1.0, 1.0]}
+    assert systems["perfect, stories"]["all"]["f1"] == {"value": 1.0, "interval": [1.0, 1.0]}
     assert "negspacy" in systems["negspacy en"]["skipped"]
     assert "negspacy en_clinical: skipped" in capsys.readouterr().out

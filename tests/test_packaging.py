@@ -123,7 +123,7 @@ sys.modules.update(dict.fromkeys(hidden))
 
 import hf_localattn
 assert hf_localattn.__file__.startswith(sys.argv[1])
-from hf_localattn import exported, hub, inspection, models, registry, resources
+from hf_localattn import hub, inspection, models, registry, resources
 from hf_localattn_command import main
 from transformers import pipeline
 

@@ -42,6 +42,7 @@ COMMANDS = [command for page in PAGES if page.name != "first_runs.md" for comman
 RUN = {
     "docs/index.md": 1,
     "docs/backbones.md": 1,
+    "docs/interactions.md": 2,
     "docs/python.md": 5,
     "docs/scripts.md": 1,
     **{f"docs/families/{name}.md": 1 for name in ("cool", "sla", "oa", "sam")},

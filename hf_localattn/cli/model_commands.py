@@ -12,6 +12,7 @@ from typer import Argument, Context, Option
 
 from hf_localattn.extras import require
 from hf_localattn.names import find_files, read_config, resolve_backbone
+from hf_localattn.parsing import parse_assignments
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
@@ -27,7 +28,7 @@ Settings = Annotated[
 PICTURES = (".png", ".svg", ".pdf")
 """Endings of the files that matplotlib writes."""
 
-Kind = Literal["auto", "self", "local", "gates", "tokens", "influence"]
+Kind = Literal["auto", "self", "local", "gates", "tokens", "features", "influence"]
 
 
 def _layers(text: str) -> list[int]:
@@ -80,7 +81,8 @@ def inspect(
         Kind,
         Option(
             help="auto: the mechanism of the model's family; self: map of the encoder's self-attention; local: map of"
-            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; influence:"
+            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; features: SAM's"
+            " feature weights, and those that delta removed; influence:"
             " by how much the score of the prediction falls without a token."
         ),
     ] = "auto",
@@ -107,10 +109,12 @@ def inspect(
         raise ValueError("--pair needs exactly one TEXT, the first text of the pair.")
     if compare == checkpoint:
         raise ValueError(f"--compare {compare} is the same checkpoint: give another one.")
-    if layers is not None and kind in ("gates", "tokens", "influence"):
+    if layers is not None and kind in ("gates", "tokens", "features", "influence"):
         raise ValueError(f"--layers cannot be used with --kind {kind}: it selects the layers of an attention map.")
     if output.suffix not in (*PICTURES, ".html", ".json"):
         raise ValueError(f"-o {output}: choose a file that ends in one of {', '.join(PICTURES)}, .html, .json.")
+    if kind == "features" and output.suffix == ".html":
+        raise ValueError(f"-o {output}: --kind features has no page; choose a picture or .json.")
     if output.suffix in PICTURES:
         require("plot", f"-o {output}")
     if file is not None:
@@ -122,7 +126,7 @@ def inspect(
 
     rows: dict[str, Any] = {"file": file, "max_samples": max_samples, "text_column_names": text_column_names}
     shown: dict[str, Any] = {"kind": kind, "layers": layers, "special_tokens": special_tokens}
-    trust: dict[str, Any] = {"trust_remote_code": trust_remote_code, "settings": config or ()}
+    trust: dict[str, Any] = {"trust_remote_code": trust_remote_code, "settings": parse_assignments(config or ())}
     run(checkpoint, output, texts or (), pair=pair, compare=compare, **rows, **shown, **trust)
 
 
@@ -157,7 +161,8 @@ def demo(
         resolve_backbone(checkpoint)
     from hf_localattn.serving.demo import run
 
-    run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=config or ())
+    settings = parse_assignments(config or ())
+    run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=settings)
 
 
 def export(
@@ -200,10 +205,10 @@ def export(
 
             words = ["--validation_file", find_files(validation_file), *context.args]
             run = prepare_evaluation(checkpoint, content, words, scratch)
-        from hf_localattn.exported import SETTINGS, OnnxModel
+        from hf_localattn.installed.exported import SETTINGS, OnnxModel
         from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 
-        folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=config or ())
+        folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))
         if run is not None:
             agreement = compare_with_checkpoint(run, OnnxModel.from_pretrained(folder))
             print(f"On {validation_file}, {agreement.report()}")

@@ -13,6 +13,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.words import IGNORED
 from hf_localattn.models.cue_markers import CUE_MARKER
+from hf_localattn.models.negation_conventions import limit_scope
 from hf_localattn.models.negation_finder import (
     INSIDE,
     NO_WORD,
@@ -82,13 +83,22 @@ class ScopeExamples:
         scopes: list[list[int]] = self.rows["scope"][:]
         return scopes if any(scopes) else None
 
-    def scopes(self, logits: np.ndarray, names: Sequence[str]) -> list[list[int]]:
-        """Return the scope of each row from logits (features, tokens, labels), all 0 for rows without a feature."""
+    def scopes(self, logits: np.ndarray, names: Sequence[str], convention: str) -> list[list[int]]:
+        """Return the scope of each row by a convention, from logits (features, tokens, labels).
+
+        Rows without a feature have an empty scope.
+        """
         columns = [names.index(name) for name in SCOPE_LABELS]
-        scopes = [[0] * len(cue) for cue in self.rows["cue"][:]]
+        sentences = self.rows["tokens"][:]
+        cues = self.rows["cue"][:]
+        scopes = [[0] * len(cue) for cue in cues]
         for row, numbers, row_logits in zip(self.kept, self.word_numbers, logits, strict=True):
             labels = word_labels(row_logits[:, columns], numbers, len(scopes[row]), SCOPE_LABELS)
-            scopes[row] = [int(label == INSIDE) for label in labels]
+            scope = [label == INSIDE for label in labels]
+            cue = [word for word, is_cue in enumerate(cues[row]) if is_cue]
+            if cue:
+                scope = limit_scope(convention, sentences[row], cue, scope)
+            scopes[row] = list(map(int, scope))
         return scopes
 
 

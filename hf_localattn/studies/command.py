@@ -12,9 +12,8 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_user_error
-from hf_localattn.files import remove_leftovers
+from hf_localattn.files import claimed, remove_leftovers
 from hf_localattn.names import RESULTS
 from hf_localattn.studies.compare import interval_of_mean, method_of
 from hf_localattn.studies.comparison_files import markdown_table

@@ -16,10 +16,10 @@ from typing import Any
 from tqdm.auto import tqdm
 from transformers import AutoConfig
 
-from hf_localattn.assignments import format_assignments, format_value
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
 from hf_localattn.names import PLAIN, resolve_backbone
+from hf_localattn.parsing import format_assignments, format_value
 from hf_localattn.registry import get_family
 from hf_localattn.studies import search_space
 from hf_localattn.studies.comparison_files import markdown_table

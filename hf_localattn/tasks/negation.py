@@ -32,6 +32,7 @@ from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
 from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.models.cue_markers import CUE_MARKER
+from hf_localattn.models.negation_conventions import check_convention
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, FoundCue, NegationFinder, knows_cues
 from hf_localattn.names import split_paths
 from hf_localattn.tasks.task import LIMITS, Encoder, Scored, Splits, Task, choose_labels, label_fields
@@ -74,6 +75,7 @@ class NegationScope(Task):
 
     def __init__(self, args: NegationDataArguments, training_args: Any):
         super().__init__(args, training_args)
+        check_convention(args.convention)
         self.examples: dict[str, ScopeExamples] = {}
         """Rows and words of the features of each split."""
 
@@ -140,7 +142,7 @@ class NegationScope(Task):
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the scope of each row, and the scores, from logits (features, tokens, labels)."""
         examples = self.examples[split]
-        scopes = examples.scopes(outputs, self.names)
+        scopes = examples.scopes(outputs, self.names, self.args.convention)
         true_scopes = examples.true_scopes
         if true_scopes is None:
             return Scored(scopes, {})
@@ -232,7 +234,8 @@ class NegationDetection(NegationScope):
         if examples.true_scopes is None:
             return Scored(predicted, cue_scores)
         scopes = []
-        for row, scope in zip(examples.rows, examples.scopes(outputs, self.names), strict=True):
+        given = examples.scopes(outputs, self.names, self.args.convention)
+        for row, scope in zip(examples.rows, given, strict=True):
             if any(row["cue"]):
                 scopes.append(scope)
         true_scopes = [scope for _, scope in chain.from_iterable(true)]
@@ -243,7 +246,7 @@ class NegationDetection(NegationScope):
 
     def _find(self, sentences: list[list[str]]) -> list[list[Negation]]:
         with torch.inference_mode():  # the model evaluates already
-            findings = self.finder.find(sentences)
+            findings = self.finder.find(sentences, convention=self.args.convention)
         return [[(finding.cue, list(map(int, finding.scope))) for finding in sentence] for sentence in findings]
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:

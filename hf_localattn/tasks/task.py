@@ -231,6 +231,13 @@ class Task:
         """
         raise NotImplementedError
 
+    def constant_outputs(self, split: str) -> Any:
+        """Return outputs for a split that are the same for all rows, the best for the training rows.
+
+        A model must score better than they. None if the task has no such outputs.
+        """
+        return None
+
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return the files with the predictions for the rows of a split, by name.
 

@@ -159,6 +159,15 @@ class TextClassification(Task):
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
         return Scored(outputs, scores, pair=(predictions, labels))
 
+    def constant_outputs(self, split: str) -> Any:
+        targets = np.asarray(self.features["train"]["label"][:])
+        if self.has_classes:
+            targets = np.eye(self.labels.num_labels)[targets]
+        mean = targets.reshape(len(targets), -1).mean(axis=0)
+        if self.labels.problem_type == MULTI_LABEL:
+            mean = mean - 0.5  # a class is predicted if its logit is positive
+        return np.tile(mean, (len(self.features[split]), 1))
+
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.
 

@@ -16,7 +16,7 @@ GLUE = "nyu-mll/glue"
 NEGATION = "negation"
 """Value of `task_name` for `hf_localattn.tasks.negation`."""
 
-OF_NEGATION = ("cues", "cue_in_scope", "unmatched_scopes", "detect_cues")
+OF_NEGATION = ("cues", "cue_in_scope", "unmatched_scopes", "detect_cues", "convention")
 """Options that only `--task negation` has."""
 
 NOT_OF_NEGATION = ("text_column_name", "label_column_name", "label_names_file", "return_entity_level_metrics")
@@ -206,6 +206,8 @@ class TokenClassificationDataArguments(DataArguments):
         cue_in_scope: With --task negation: never removes the cue's words from its scope; corpus keeps the scope.
         unmatched_scopes: With --task negation: scopes without a cue raise an error, or are dropped with a warning
             (skip).
+        convention: With --task negation: convention of predicted cues and scopes, stories (as the model predicts) or
+            papers or reviews or notes.
     """
 
     task_name: str = field(default="ner", metadata={"aliases": ["--task"]})
@@ -220,6 +222,7 @@ class TokenClassificationDataArguments(DataArguments):
     detect_cues: bool = False
     cue_in_scope: str = "never"
     unmatched_scopes: str = "error"
+    convention: str = "stories"
 
     def __post_init__(self) -> None:
         super().__post_init__()

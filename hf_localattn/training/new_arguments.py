@@ -11,6 +11,7 @@ class NewTrainingArguments:
     """Two learning rates, Lookahead, hyperparameter search, folds and early stopping.
 
     Args:
+        learning_rate: Peak learning rate; by default 5e-5, and 1e-3 if the encoder is frozen.
         local_learning_rate: Learning rate of all parameters outside the backbone (local layers and head); by default
             `learning_rate`.
         early_stopping_patience: Stop training after this number of evaluations in a row without a better score, and
@@ -19,6 +20,10 @@ class NewTrainingArguments:
             optimizer. The paper uses 5.
         lookahead_alpha: Step size of Lookahead's slow weights, above 0 and at most 1; by default 0.5. Needs
             `lookahead_steps`.
+        frozen_states: Precision of the states of a frozen encoder, which runs once for each row: full (the default)
+            or half; or `no` to run it in every step.
+        frozen_states_memory: Size of states to keep in memory, such as 500MB; by default 4GiB. More than that are in
+            a file in the output folder, until the run ends.
         seeds: Train a model with each of these seeds, such as 1 2 3. The runs write to OUTPUT_DIR/seed-1 and so on;
             mean, deviation and interval of their scores are reported.
         search_space: Search hyperparameters: a .yaml or .json file of training arguments and fields of the family's
@@ -42,6 +47,8 @@ class NewTrainingArguments:
     """
 
     local_learning_rate: float | None = None
+    frozen_states: str | None = None
+    frozen_states_memory: str | None = None
     early_stopping_patience: int | None = None
     lookahead_steps: int | None = None
     lookahead_alpha: float | None = None
@@ -54,6 +61,7 @@ class NewTrainingArguments:
     save_total_limit: int | None = 2
     keep_checkpoints: bool = False
     # None marks an option that was not given. transformers' default could also have been given.
+    learning_rate: float | None = None  # the trainer sets it
     eval_strategy: str | None = None
     save_strategy: str | None = None
     save_steps: float | None = None

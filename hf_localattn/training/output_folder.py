@@ -55,6 +55,7 @@ MAY_DIFFER = (
     "save_steps",
     "save_total_limit",
     "keep_checkpoints",
+    "frozen_states_memory",
     "use_cpu",
     "workers",
     "ray_address",

@@ -180,7 +180,7 @@ def test_a_word_is_in_scope_by_the_mean_of_its_tokens(margins, places, expected)
     names, places = expected.split(), numbers(places, NO_WORD)
     assert scopes.word_labels(pairs(*margins), places, len(names), ["O", "x"]) == names
     examples = scopes.ScopeExamples(Dataset.from_list([ROW, TWICE]), [1], [[NO_WORD, 0, 1, 1, 2]])
-    assert examples.scopes(pairs(1, -1, -1, 2, 1)[None, :, ::-1], ["SCOPE", "O"]) == [[0] * 5, [0, 1, 1]]
+    assert examples.scopes(pairs(1, -1, -1, 2, 1)[None, :, ::-1], ["SCOPE", "O"], "stories") == [[0] * 5, [0, 1, 1]]
 
 
 def test_answer_and_passage_ask_for_the_question():

@@ -79,22 +79,23 @@ def test_the_recipe_trains_scores_and_publishes(tmp_path, monkeypatch, capsys):
         atomic_write(sherlock / name, stories)
     patterns = tmp_path / "few.yaml"
     patterns.write_text("words: {sign: [fever, rash, gout]}\npatterns: {notes: ['[No] {<sign>}.', 'Has <sign>.']}")
-    published = {}
+    published = []
     monkeypatch.setattr(negation, "WRITTEN", str(patterns))
     monkeypatch.setattr(negation, "TRAINING", {**negation.TRAINING, "max_steps": 1, "save_strategy": "no"})
-    monkeypatch.setattr(
-        negation,
-        "write_shipped_model",
-        lambda checkpoint, folder, scores: published.update(checkpoint=checkpoint, scores=scores),
-    )
+    monkeypatch.setattr(negation, "read_traps", lambda: read_traps()[:4])
+    tests = ("stories", "papers, by convention", "papers, speculation", "reviews")
+    monkeypatch.setattr(negation, "TESTS", {name: negation.TESTS[name] for name in tests})
+    monkeypatch.setattr(negation, "write_shipped_model", lambda checkpoint, folder: published.append(checkpoint))
+    monkeypatch.setattr(negation, "write_shipped_card", lambda scores, folder: published.append(set(scores)))
+    monkeypatch.setattr(negation.Recipe, "shipped", lambda recipe: recipe.folder / "encoder-1")  # is tested already
     words = ["--sherlock", str(sherlock), "--bioscope", str(SAMPLES / "bioscope.xml"), "--sfu", str(SAMPLES / "sfu")]
     main(["negation", *words, "--backbone", "tiny", "--publish", "-o", str(tmp_path / "out")])
     report = (tmp_path / "out" / "report.md").read_text()
     assert report.strip() in capsys.readouterr().out
-    parts = ("sherlock", "bioscope", "speculation", "sfu", "traps")
-    assert [line.split(" | ")[:2] for line in report.splitlines()[2:]] == [["| encoder", part] for part in parts]
-    assert published["checkpoint"] == tmp_path / "out" / "encoder-1"
-    assert set(published["scores"]) == set(parts)
+    names = [*tests, *(f"traps, {convention}" for convention in negation.TRAP_CONVENTIONS)]
+    rows = [line.split(" | ")[:2] for line in report.splitlines()[2:]]
+    assert rows == [[model, name] for model in ("| encoder", "| negation-en") for name in names]
+    assert published == [tmp_path / "out" / "encoder-1", {*tests, "traps"}]
     config = json.loads((tmp_path / "out" / "encoder" / "config.json").read_text())
     assert config["vocab_size"] < len(AutoTokenizer.from_pretrained(tiny_backbone()))
 

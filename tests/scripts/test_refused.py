@@ -29,6 +29,8 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
         ("glue", "No labels", {"do": "predict", "test_file": "texts.jsonl"}),
         ("glue", "pairs", {"validation_file": "pairs.jsonl"}),
         ("glue", "--max_seq_length 2", {"max_seq_length": 2}),
+        ("glue", "--frozen_states needs", {"frozen_states": "half"}),
+        ("glue", "--frozen_states_memory needs", {"frozen_states_memory": "1GB"}),
         ("glue", "needs --max_train_samples", {"draw_train_samples": True}),
         ("glue", "--fold 3", {"num_folds": 2, "fold": 3}),
         ("glue", "'nyu-mll/glue'", {"data": None, "task_name": "rte", "cache_dir": "/tmp/no-such-cache"}),

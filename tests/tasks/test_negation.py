@@ -26,7 +26,8 @@ def test_found_cues_count_only_if_the_corpus_annotates_their_kind(rows, precisio
     examples = add_questions(load_negation(Dataset.from_list(rows), "both", all_sentences=True))
     task.examples = {"validation": SimpleNamespace(rows=examples, true_scopes=None)}
     by_sentence = {"No": [*found, wrong], "Possible": [guessed]}
-    task.finder = SimpleNamespace(find=lambda sentences: [by_sentence[words[0]] for words in sentences])
+    task.args = SimpleNamespace(convention="stories")
+    task.finder = SimpleNamespace(find=lambda sentences, convention: [by_sentence[words[0]] for words in sentences])
     result = task.score("validation", None, None)
     assert result.scores["cue_precision"] == precision
     assert len(result.predictions[0]) == 3
