@@ -191,7 +191,7 @@ class SeveralRuns:
             ends = "-" if interval is None else "[{:.4f}, {:.4f}]".format(*interval)
             rows.append([name, f"{mean:.4f}", f"{deviation:.4f}", ends])
         table = markdown_table(["score", "mean", "deviation", "95 % interval"], rows)
-        note = f"The interval of the mean is that of a {method_of(self.folds)}, for the same test rows."
+        note = f"The interval of the mean is that of a {method_of(self.folds)}."
         logger.info("Scores of %d %ss:\n%s\n%s", len(self.indices), self.kind, table, note)
 
 

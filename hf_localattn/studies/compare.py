@@ -48,14 +48,16 @@ class Comparison:
 
 def method_of(folds: int | None) -> str:
     """Name the method of `interval_of_mean` and `compare_runs`, for tables."""
-    return "t-test over seeds" if folds is None else "t-test over folds, with Nadeau and Bengio's variance"
+    if folds is None:
+        return "t-test over seeds, for the same test rows"
+    return "t-test over folds, with Nadeau and Bengio's variance"
 
 
 def interval_of_mean(values: Sequence[float], folds: int | None = None) -> tuple[float, float] | None:
     """Return the 95 % interval of the mean of scores, or of differences of scores: that of a t-test.
 
     The training sets of folds overlap, so that their variance is corrected (Nadeau and Bengio 2003): the factor 1/n
-    becomes 1/n + 1/(folds - 1). The interval is for other seeds or folds, not for other test rows.
+    becomes 1/n + 1/(folds - 1). With seeds, it is not for other test rows.
 
     Args:
         values: scores or differences of the runs.
@@ -217,6 +219,6 @@ def _notes(comparisons: Mapping[str, Comparison], a: Result, b: Result) -> list[
             names_by_remark.setdefault(comparison.remark, []).append(name)
     notes += [f"{', '.join(names)}: {remark}." for remark, names in names_by_remark.items()]
     tests = sum(comparison.p_value is not None for comparison in comparisons.values())
-    notes.append(f"Interval and p: paired {method_of(a.folds)}, for the same test rows; n is the number of pairs.")
+    notes.append(f"Interval and p: paired {method_of(a.folds)}; n is the number of pairs.")
     notes.append(f"p has Holm's correction for {tests} scores. d is Cohen's: A - B in standard deviations of a run.")
     return notes
