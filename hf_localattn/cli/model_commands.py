@@ -234,13 +234,22 @@ def compare(
             help="A score, such as eval_f1; by default all of both results. Repeat the option for more.",
         ),
     ] = None,
+    examples: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="List the rows of FILE on which two readers or classifiers differ, from the predictions in RUN_A and"
+            " RUN_B.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         Option(
             "-o",
             "--output",
             metavar="FILE",
-            help="Also write the comparison: .json, .csv, .tex (LaTeX), or a plot as .png, .svg or .pdf.",
+            help="Also write the comparison: .json, .csv, .tex (LaTeX), or a plot as .png, .svg or .pdf; or"
+            " examples as .html.",
         ),
     ] = None,
 ) -> None:
@@ -254,6 +263,14 @@ def compare(
 
     Example: `hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1`
     """
+    if examples is not None:
+        require("train", "--examples")
+        if metric:
+            raise ValueError("--metric is for scores. Leave it out with --examples.")
+        from hf_localattn.studies.examples import compare_examples
+
+        print(compare_examples(first, second, examples, output))
+        return
     from hf_localattn.studies.compare import compare
 
     print(compare(first, second, metric or (), output))
