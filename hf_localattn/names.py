@@ -35,7 +35,11 @@ def family_names() -> list[str]:
 
 
 def family_notes(name: str) -> dict[str, Any]:
-    """Read the text about a family for its model cards, and what its options need."""
+    """Read the texts about a family for its model cards, and what its options need.
+
+    `summary`, `inputs` and each of `limits` are templates of Jinja, with the fields of a model's configuration, its
+    `task`, and `finds_cues`. A limit that is empty does not hold for the model.
+    """
     path = _PACKAGE / "registry" / f"{name.replace('-', '_')}.yaml"
     notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return notes

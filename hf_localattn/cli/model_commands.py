@@ -207,8 +207,17 @@ def compare(
             help="A score, such as eval_f1; by default all of both results. Repeat the option for more.",
         ),
     ] = None,
+    examples: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="List the rows of FILE on which two readers or classifiers differ, from the predictions in RUN_A and"
+            " RUN_B.",
+        ),
+    ] = None,
     output: Annotated[
-        Path | None, Option("-o", "--output", metavar="FILE", help="Also write the comparison as JSON.")
+        Path | None,
+        Option("-o", "--output", metavar="FILE", help="Also write the comparison as JSON, or examples as HTML."),
     ] = None,
 ) -> None:
     """Compare the scores of two finished results: difference, 95 % interval and corrected p-value.
@@ -222,6 +231,13 @@ def compare(
     Example: `hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1`
     """
     require("train", "`hf-localattn compare`")
+    if examples is not None:
+        if metric:
+            raise ValueError("--metric is for scores. Leave it out with --examples.")
+        from hf_localattn.studies.examples import compare_examples
+
+        print(compare_examples(first, second, examples, output))
+        return
     from hf_localattn.studies.compare import compare
 
     print(compare(first, second, metric or (), output))

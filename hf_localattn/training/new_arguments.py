@@ -34,8 +34,8 @@ class NewTrainingArguments:
         ray_address: Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must share a
             file system. `workers` limits how many run at a time; by default one on each GPU.
         logging_steps: Number of steps between two logs of the loss, or their share of all steps.
-        save_steps: Number of steps between two checkpoints, or their share of all steps; by default 0.1, or as
-            `eval_steps` if the best model is loaded at the end.
+        save_steps: Number of steps between two checkpoints, or their share of all steps; by default 0.1 but
+            at most every two minutes, or as `eval_steps` if the best model is loaded at the end.
         save_total_limit: Number of checkpoints to keep.
         keep_checkpoints: Keep the optimizer states of a finished run, which training it further needs.
         eval_strategy: When to evaluate during training: no, steps or epoch. By default no, or epoch if the best model
