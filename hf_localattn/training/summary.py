@@ -9,12 +9,11 @@ from typing import Any
 
 from hf_localattn.hub import Score
 
-<<<<<<< HEAD
+MOST_SCORES = 10
+"""Number of scores that a summary shows."""
+
 MOST_CLASSES = 20
 """Number of classes that a summary shows."""
-=======
-MOST_SCORES = 10
->>>>>>> quiet
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,11 @@ def score_section(scores: Sequence[Score]) -> Section:
     for score in scores:
         row = rows.setdefault(score.metric, [""] * len(splits))
         row[splits.index(score.split)] = score.value
-<<<<<<< HEAD
-    return Section("Scores", [[name, *row] for name, row in rows.items()] if scores else [])
+    table = [[name, *row] for name, row in rows.items()] if scores else []
+    shown = table[: MOST_SCORES + 1]
+    if left := len(table) - len(shown):
+        shown.append([f"and {left} more in all_results.json"])
+    return Section("Scores", shown)
 
 
 def report_sections(split: str, report: Mapping[str, Any]) -> list[Section]:
@@ -76,10 +78,3 @@ def report_sections(split: str, report: Mapping[str, Any]) -> list[Section]:
         Section(f"Classes of the {split} rows", rows),
         Section("True classes in rows, predicted ones in columns", matrix),
     ]
-=======
-    table = [[name, *row] for name, row in rows.items()] if scores else []
-    shown = table[: MOST_SCORES + 1]
-    if left := len(table) - len(shown):
-        shown.append([f"and {left} more in all_results.json"])
-    return Section("Scores", shown)
->>>>>>> quiet
