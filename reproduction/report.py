@@ -13,8 +13,8 @@ from typing import Any
 
 from pandas import DataFrame
 
-from hf_localattn.assignments import format_value
 from hf_localattn.files import atomic_write
+from hf_localattn.parsing import format_value
 from hf_localattn.studies.compare import Comparison, compare_runs, format_interval, format_p, holm
 from hf_localattn.studies.script_command import write_results
 from reproduction.corpora import load_corpora
