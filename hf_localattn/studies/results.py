@@ -108,10 +108,12 @@ def load_result(name: str) -> Result:
 def _result_of_folds(folder: Path) -> Result:
     count = read_json(folder / FOLDS)["settings"]["num_folds"]
     folders = {index: folder / f"fold-{index}" for index in range(1, count + 1)}
-    metrics = {index: finished(path) for index, path in folders.items()}
+    metrics: dict[int, Mapping[str, Any]] = {}
     for index, path in folders.items():
-        if metrics[index] is None:
+        scores = finished(path)
+        if scores is None:
             raise ValueError(f"{path} is not the output folder of a finished run: repeat the command of the folds.")
+        metrics[index] = scores
     data = {index: _data_of(_arguments(path)) for index, path in folders.items()}
     return Result(count, metrics, data)
 
