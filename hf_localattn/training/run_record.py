@@ -122,7 +122,7 @@ def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> A
         return data_args
     record = TrainingRecord.load(Path(path).parent)
     columns = columns_of(data_args)
-    added = {}
+    added: dict[str, Any] = {}
     for name, value in (record.columns if record else {}).items():
         if name not in columns and hasattr(data_args, name):
             added[name] = value
