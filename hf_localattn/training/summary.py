@@ -9,6 +9,9 @@ from typing import Any
 
 from hf_localattn.hub import Score
 
+MOST_SCORES = 10
+"""Number of scores that a summary shows."""
+
 MOST_CLASSES = 20
 """Number of classes that a summary shows."""
 
@@ -48,13 +51,17 @@ def format_cell(cell: str | float) -> str:
 
 
 def score_section(scores: Sequence[Score]) -> Section:
-    """Return the section of scores: a row for each name, a column for each split."""
+    """Return the section of scores: a row for each of the first `MOST_SCORES` names, a column for each split."""
     splits = list(dict.fromkeys(score.split for score in scores))
     rows: dict[str, list[str | float]] = {"": [*splits]}
     for score in scores:
         row = rows.setdefault(score.metric, [""] * len(splits))
         row[splits.index(score.split)] = score.value
-    return Section("Scores", [[name, *row] for name, row in rows.items()] if scores else [])
+    table = [[name, *row] for name, row in rows.items()] if scores else []
+    shown = table[: MOST_SCORES + 1]
+    if left := len(table) - len(shown):
+        shown.append([f"and {left} more in all_results.json"])
+    return Section("Scores", shown)
 
 
 def report_sections(split: str, report: Mapping[str, Any]) -> list[Section]:
