@@ -378,11 +378,10 @@ class Run:
         model_args = self.model_args
         family = "" if model_args.family is None else f"{model_args.family} on "
         rows = ", ".join(f"{len(rows)} {split}" for split, rows in self.data.items())
-        cells: list[tuple[str, str | float]] = [("model", f"{family}{model_args.source}"), ("rows", rows)]
+        cells = [("model", f"{family}{model_args.source}"), ("rows", rows)]
         if "train_loss" in metrics:
             state = self.trainer.state
             cells.append(("steps", f"{state.global_step} ({state.epoch or 0:.4g} epochs)"))
-            cells.append(("loss", metrics["train_loss"]))
         return Section(f"Run of {self.task.name}", cells)
 
     def _folder_section(self) -> Section:
