@@ -66,8 +66,8 @@ class TokenClassification(Task):
             text=args.text_column_name,
             label=args.label_column_name,
             task=args.task_name,
-            conll=args.label_column_index,
-            conllu=args.conllu_column,
+            conll=-1 if args.label_column_index is None else args.label_column_index,
+            conllu=args.conllu_column or "upos",
         )
         if args.label_names_file is not None:
             self.columns = replace(self.columns, names=load_label_names(args.label_names_file, self.columns))

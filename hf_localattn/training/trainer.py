@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.utils.data
 from accelerate import load_checkpoint_in_model
+from accelerate.utils import load_fsdp_model
 from huggingface_hub import CommitInfo
 from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput, HubStrategy, SaveStrategy, TrainOutput
@@ -120,7 +121,10 @@ class LocalAttentionTrainer(Trainer):
         """Load the checkpoint of a run whose steps are done, and return its metrics without timings."""
         self.state = TrainerState.load_from_json(str(Path(checkpoint, STATE)))
         best = self.state.best_model_checkpoint if self.args.load_best_model_at_end else None
-        load_checkpoint_in_model(self.model, best or checkpoint)
+        if self.is_fsdp_enabled:
+            load_fsdp_model(self.accelerator.state.fsdp_plugin, self.accelerator, self.model, best or checkpoint)
+        else:
+            load_checkpoint_in_model(self.model, best or checkpoint)
         self.loss = RunLoss.read(checkpoint, self.args.process_index)
         metrics = {"total_flos": self.state.total_flos, "train_loss": self.loss.mean(self.state.global_step)}
         self.log(metrics)
@@ -131,11 +135,12 @@ class LocalAttentionTrainer(Trainer):
 
         Args:
             output_dir (*optional*): folder, by default that of the run.
-            *internal: not used.
-            **internals: not used.
+            *internal: True if Trainer calls this.
+            **internals: the same by keyword.
         """
         folder = Path(output_dir or self.args.output_dir)
-        if folder.name == f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}":
+        is_internal = any(internal) or any(internals.values())
+        if is_internal and folder.name == f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}":
             if self.args.should_save:
                 discard(folder)  # an old checkpoint of this step would look whole during the write
             self.accelerator.wait_for_everyone()

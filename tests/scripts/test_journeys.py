@@ -63,7 +63,7 @@ def scores_of(metrics, prefix):
     return {
         "METEOR" if name.startswith("meteor") else name: value
         for name, value in found.items()
-        if not name.endswith(no_scores) and not isinstance(value, str)
+        if not name.endswith(no_scores) and isinstance(value, int | float)
     }
 
 
