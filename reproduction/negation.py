@@ -330,7 +330,13 @@ def main(words: Sequence[str] | None = None) -> None:
     add("--backbone", default="sentence-transformers/all-MiniLM-L6-v2", help="Hub id or folder of an encoder")
     add("--training", nargs="*", default=[], metavar="NAME=VALUE", help="other options of the training")
     models = (*MODELS, SHIPPED)
-    add("--models", nargs="+", choices=models, default=[PUBLISHED], help=f"{SHIPPED} is tested only; others are trained")
+    add(
+        "--models",
+        nargs="+",
+        choices=models,
+        default=[PUBLISHED],
+        help=f"{SHIPPED} is tested only; others are trained",
+    )
     add("--seeds", nargs="+", type=int, default=[1], metavar="SEED")
     add("--without", nargs="*", choices=PARTS, default=[], help="ablations: train the first model without these")
     add("--workers", type=int, default=1, metavar="N", help="runs at a time")
