@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import get_args
 
 import torch
 from transformers import XLNetConfig, XLNetForTokenClassification
 
 from benchmarks.registry import Scale, Step, case
 from hf_localattn import OaXLNetConfig, OaXLNetForTokenClassification
-from hf_localattn.models.configuration_local_attention import field_types
+from hf_localattn.models.configuration_oa_xlnet import INTERACTIONS
 from hf_localattn.models.oa_attention import OrthogonalAttentionBlock
-
-INTERACTIONS = get_args(field_types(OaXLNetConfig)["local_attention"])[:-1]  # without "none"
 
 
 def backbone_of(scale: Scale) -> XLNetConfig:

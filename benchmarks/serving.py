@@ -22,8 +22,8 @@ import torch
 
 from benchmarks.measure import environment, seconds
 from hf_localattn import OnnxModel
-from hf_localattn.exported import GRAPH, is_exported
 from hf_localattn.files import atomic_write
+from hf_localattn.installed.exported import GRAPH, is_exported
 from hf_localattn.names import read_config
 from hf_localattn.serving.export import QUANTIZATIONS, export_checkpoint, quantize_graph
 from hf_localattn.serving.validation import answering, prepare_evaluation, scores_of

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 _ELSEWHERE = {
-    "OnnxModel": ("exported", "OnnxModel"),
+    "OnnxModel": ("installed.exported", "OnnxModel"),
     "outlook_attention_matrix": ("registry.cool", "outlook_attention_matrix"),
     "LocalAttentionTrainer": ("training.trainer", "LocalAttentionTrainer"),
     "LocalAttentionTrainingArguments": ("training.arguments", "TrainingArguments"),
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hf_localattn import registry as registry
     from hf_localattn import resources as resources
     from hf_localattn import tasks as tasks
-    from hf_localattn.exported import OnnxModel
+    from hf_localattn.installed.exported import OnnxModel
     from hf_localattn.models import *  # noqa: F403
     from hf_localattn.registry.cool import outlook_attention_matrix
     from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments

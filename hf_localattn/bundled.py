@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerBase
 
-from hf_localattn.exported import OnnxModel
+from hf_localattn.installed.exported import OnnxModel
 from hf_localattn.resources import FOLDER
 
 NEGATION = FOLDER / "negation-en"

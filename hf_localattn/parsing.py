@@ -1,9 +1,10 @@
-"""Parsing of JSON and YAML into plain values. Each error names the place."""
+"""Parsing of JSON, YAML and `name=value` words into plain values. Each error names the place."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,37 @@ def parse_yaml(text: str, where: str) -> Any:
     except Exception as error:  # invalid tags raise errors of any type: `!!bool x` raises KeyError
         raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None
     return value
+
+
+def read_value(text: str, assignment: str) -> Any:
+    """Return a value of the command line, read as YAML. `assignment` is the whole string, for error messages."""
+    value = parse_yaml(text, f"Cannot read the value of {assignment!r} as YAML, such as 2 or [3, 4]")
+    try:  # YAML 1.1 reads 1e-1 as text
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def format_value(value: Any) -> str:
+    """Format a value so that `read_value` can parse it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def format_assignments(values: Mapping[str, Any]) -> list[str]:
+    """Return named values as `name=value` strings."""
+    return [f"{name}={format_value(value)}" for name, value in values.items()]
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Parse `name=value` strings into values by name.
+
+    Raises:
+        ValueError: a string has no "=", or the value is not YAML.
+    """
+    fields = {}
+    for assignment in assignments:
+        name, _, value = map(str.strip, assignment.partition("="))
+        if not name or not value:
+            raise ValueError(f"{assignment!r} is not of the form field=value, such as num_local_layers=2.")
+        fields[name] = read_value(value, assignment)
+    return fields

@@ -15,9 +15,9 @@ from transformers import (
 )
 
 from hf_localattn.bundled import NEGATION, negation_model
-from hf_localattn.exported import OnnxModel, is_exported
 from hf_localattn.extras import import_extra
 from hf_localattn.installed.english import OTHER_LANGUAGE, is_english
+from hf_localattn.installed.exported import OnnxModel, is_exported
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,24 +18,39 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from hf_localattn.assignments import parse_tokenizer_settings
-from hf_localattn.errors import loading
+from hf_localattn.errors import join_names, loading
+from hf_localattn.installed.files import quiet
 from hf_localattn.names import resolve_backbone
-from hf_localattn.registry import AUTO_CLASSES, task_of_class
+from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, task_of_class
+
+logger = logging.getLogger(__name__)
 
 
 def load_checkpoint(
     name: str | os.PathLike[str],
     *,
-    settings: Sequence[str] = (),
+    task: str | None = None,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    config_name: str | None = None,
+    config_fields: Mapping[str, Any] = MappingProxyType({}),
+    tokenizer_name: str | None = None,
+    source: Mapping[str, Any] = MappingProxyType({}),
     trust_remote_code: bool = False,
     **model_arguments: Any,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model with the head that it was saved with, in float32 and for evaluation, and its tokenizer.
+    """Load a model in float32 and for evaluation, and its tokenizer.
+
+    The log tells of a new head, and warns if weights of the encoder are not those of the checkpoint.
 
     Args:
         name: Hub id or folder.
-        settings (*optional*): `setting=value` strings for the tokenizer.
+        task (*optional*): Key of `hf_localattn.registry.AUTO_CLASSES`. Defaults to the head that the model was saved
+            with.
+        settings (*optional*): Settings of the tokenizer.
+        config_name (*optional*): Hub id or folder of the configuration, if not the model's.
+        config_fields (*optional*): Fields of the configuration that replace those of the checkpoint.
+        tokenizer_name (*optional*): Hub id or folder of the tokenizer, if not the model's.
+        source (*optional*): Arguments of `from_pretrained` that say where files are: `cache_dir`, `revision`, `token`.
         trust_remote_code (*optional*, defaults to False): If True, run the code of the checkpoint.
         **model_arguments: Arguments of the model's `from_pretrained`, such as `attn_implementation`.
 
@@ -41,17 +58,55 @@ def load_checkpoint(
         ValueError: The checkpoint is invalid, or the tokenizer has no such setting.
         OSError: The checkpoint cannot be loaded.
     """
-    source = resolve_backbone(name)
-    trust = {"trust_remote_code": trust_remote_code}
-    with loading("model", source):
-        config = AutoConfig.from_pretrained(source, **trust)
-    tokenizer_settings = parse_tokenizer_settings(config.model_type, settings)
-    tokenizer = load_tokenizer(source, **tokenizer_settings, **trust)
-    task = task_of_class(next(iter(config.architectures or ()), ""))
+    checkpoint = resolve_backbone(name, generates=task == "text2text-generation")
+    options = {**source, "trust_remote_code": trust_remote_code}
+    with loading("model" if config_name is None else "config", config_name or checkpoint):
+        config = AutoConfig.from_pretrained(config_name or checkpoint, **config_fields, **options)
+    check_tokenizer_settings(config.model_type, settings)
+    tokenizer = load_tokenizer(tokenizer_name or checkpoint, **settings, **options)
+    family = family_of(config)
+    if family is not None and family.needs_parse(config) and hasattr(tokenizer, "check_parser"):
+        tokenizer.check_parser()  # raise errors before the model is loaded and features are made
+    task = task or task_of_class(next(iter(config.architectures or ()), ""))
     auto_class: Any = AutoModel if task is None else AUTO_CLASSES[task]
-    with loading("model", source):
-        model = auto_class.from_pretrained(source, dtype=torch.float32, **model_arguments, **trust)
+    with loading("model", checkpoint), quiet("LOAD REPORT"):
+        model, report = auto_class.from_pretrained(
+            checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **model_arguments, **options
+        )
+    _tell_of_other_weights(checkpoint, model, report)
     return model.eval(), tokenizer
+
+
+def _tell_of_other_weights(name: str, model: PreTrainedModel, report: Mapping[str, Any]) -> None:
+    """Log weights that are not those of the checkpoint. A new head is meant, another encoder is not."""
+    parts = {part for part, _ in model.base_model.named_children()} - {"pooler"}
+
+    def is_of_encoder(weight: str) -> bool:
+        return weight.removeprefix(f"{model.base_model_prefix}.").partition(".")[0] in parts
+
+    other_sizes = {weight for weight, *_ in report["mismatched_keys"]}
+    problems = {
+        "lacks weights": report["missing_keys"],
+        "has weights of another size": other_sizes,
+        "has weights that this model does not use": report["unexpected_keys"],
+    }
+    for problem, weights in problems.items():
+        if of_encoder := sorted(filter(is_of_encoder, weights)):
+            logger.warning("%s %s: %s. Check that this is the right model.", name, problem, join_names(of_encoder, 2))
+    new = sorted(weight for weight in {*report["missing_keys"], *other_sizes} if not is_of_encoder(weight))
+    if new:
+        logger.info("New weights, which training has to learn: %s.", join_names(new))
+
+
+def check_tokenizer_settings(model_type: str, names: Iterable[str]) -> None:
+    """Raise `ValueError` for a name that is no setting of the tokenizer of a checkpoint of a model type."""
+    settings = FAMILIES[model_type].tokenizer_settings if model_type in FAMILIES else ()
+    for name in names:
+        if name not in settings:
+            raise ValueError(
+                f"{name!r} cannot be set: the fields of a checkpoint are fixed, and the tokenizer of this"
+                f" {model_type!r} checkpoint has {', '.join(settings) or 'no'} settings."
+            )
 
 
 def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:

@@ -13,18 +13,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pandas import DataFrame
 from tqdm.auto import tqdm
 
-from hf_localattn.claims import claimed
 from hf_localattn.errors import exit_on_interrupt, exit_on_user_error
-from hf_localattn.files import atomic_write, remove_leftovers
+from hf_localattn.files import atomic_write, claimed, remove_leftovers
 from hf_localattn.inspection.draw import picture
 from hf_localattn.studies.processes import RunFailed
 from reproduction.figures import figure_of
+from reproduction.model_figures import TrainedModel, model_figure_of, read_checkpoints
 from reproduction.plan import Selection, TableRun, check_runs, plan, select
 from reproduction.report import write_report
-from reproduction.runs import best_setting, execute, result_of
+from reproduction.runs import best_setting, execute, has_model, result_of
 from reproduction.tables import load_table, table_names
+
+SELECTING = (
+    "rows",
+    "tasks",
+    "num_runs",
+    "max_samples",
+    "backbone",
+    "parser",
+    "data",
+    "test_corpora",
+    "args",
+)
+"""Options that select runs and their settings."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -59,6 +73,12 @@ def parser() -> argparse.ArgumentParser:
         help="arguments of the training scripts that override the table's, such as num_train_epochs=1",
     )
     add("--search", action="store_true", help="search the paper's grid of hyperparameters for each row first")
+    add(
+        "--checkpoints",
+        metavar="ROW[:TASK]=FOLDER",
+        nargs="+",
+        help="draw a figure of models from trained checkpoints, such as several seeds of a row, and train nothing",
+    )
     add("--keep-models", action="store_true", help="keep the trained models in the output folder")
     add("--dry-run", action="store_true", help="only show the runs")
     add("--workers", metavar="N", type=int, default=1, help="runs or trials at a time, each on one GPU or its cores")
@@ -82,30 +102,28 @@ def main(words: Sequence[str] | None = None) -> None:
                 raise ValueError(f"--{name.replace('_', '-')} must be at least 1; got {value}.")
         if options.table is None:
             return list_tables()
-        selection = select(
-            options.table,
-            rows=options.rows,
-            tasks=options.tasks,
-            num_runs=options.num_runs,
-            max_samples=options.max_samples,
-            backbone=options.backbone,
-            parser=options.parser,
-            data=options.data,
-            test_corpora=options.test_corpora,
-            args=options.args,
-        )
-        reproduce(selection, options)
+        reproduce(selection_of(options), options)
+
+
+def selection_of(options: argparse.Namespace) -> Selection:
+    """Return the selection for the options of a command line."""
+    return select(options.table, **{name: getattr(options, name) for name in SELECTING})
 
 
 def reproduce(selection: Selection, options: argparse.Namespace) -> None:
-    """Run the unfinished runs of a table, and write `TABLE.json`, `TABLE.md` and, for a figure, `TABLE.png`.
+    """Run the unfinished runs of a table, and write `TABLE.json` and `.md`, and for a figure `.png` and `.csv`.
 
     All is checked before anything is run. With `--search`, the paper's grid is searched first for each row and task,
-    with the first seed. If runs fail, the others are reported.
+    with the first seed. If runs fail, the others are reported. With `--checkpoints`, only the figure is drawn.
     """
     output = options.output_dir.resolve()
     place = {"workers": options.workers, "ray_address": options.ray_address}
     table = selection.table
+    path = output / f"{table.name}.json"
+    if options.checkpoints is not None:
+        models = read_checkpoints(selection, options.checkpoints)
+        with claimed(output):
+            return _write_figure(path, model_figure_of(selection, models))
     runs = plan(selection, output / "runs")
     if not runs:
         raise ValueError(f"No such row of {table.name} can be run: the paper quotes their numbers.")
@@ -114,7 +132,8 @@ def reproduce(selection: Selection, options: argparse.Namespace) -> None:
         for run in runs:
             if run.index == 1:
                 print(f"{', '.join(run.key)}:\n  {run.command}")
-    left = _unfinished(runs)
+    needs_models = table.figure is not None and table.figure.is_of_models
+    left = _unfinished(runs, needs_models)
     check_runs(runs if options.search else left)
     print(f"{len(left)} of {len(runs)} runs are left.")
     if options.dry_run:
@@ -124,10 +143,10 @@ def reproduce(selection: Selection, options: argparse.Namespace) -> None:
         results: list[Any] = []
         if options.search:
             runs, results = _search(selection, runs, **place)
-        path = output / f"{table.name}.json"
         records = write_report(selection, path, runs, results)
         failures = []
-        for run, error in execute(_unfinished(runs), keep_models=options.keep_models, **place):
+        keep_models = options.keep_models or needs_models
+        for run, error in execute(_unfinished(runs, needs_models), keep_models=keep_models, **place):
             if error is None:
                 records = write_report(selection, path, runs, results)
             else:
@@ -135,18 +154,28 @@ def reproduce(selection: Selection, options: argparse.Namespace) -> None:
         if failures:
             raise RunFailed(f"Runs without a result: {'; '.join(failures)}. Repeat the command to run them again.")
         print(path.with_suffix(".md").read_text(encoding="utf-8"))
-        for run in runs:
-            if (run.folder / "config.json").is_file():
-                print(f"{run.row.name}, {run.task.name}, run {run.index}: {run.folder}")
+        models = [TrainedModel(run.row, run.task, run.folder) for run in runs if has_model(run)]
+        for run in filter(has_model, runs):
+            print(f"{run.row.name}, {run.task.name}, run {run.index}: {run.folder}")
         print(f"Wrote {path.with_suffix('.md')} and .json.")
-        figure = None if table.figure is None else figure_of(table, records)
-        if figure is not None:
-            atomic_write(path.with_suffix(".png"), picture(figure, "png"))
-            print(f"Drew {path.with_suffix('.png')}.")
+        if needs_models:
+            _write_figure(path, model_figure_of(selection, models))
+        elif table.figure is not None:
+            _write_figure(path, figure_of(table, records))
 
 
-def _unfinished(runs: Sequence[TableRun]) -> list[TableRun]:
-    return [run for run in runs if result_of(run) is None]
+def _write_figure(path: Path, drawn: tuple[Any, DataFrame] | None) -> None:
+    """Write the picture and the data of a figure beside the file of a table."""
+    if drawn is None:
+        return
+    figure, data = drawn
+    atomic_write(path.with_suffix(".csv"), data.to_csv(index=False))
+    atomic_write(path.with_suffix(".png"), picture(figure, "png"))
+    print(f"Drew {path.with_suffix('.png')}, with its data in .csv.")
+
+
+def _unfinished(runs: Sequence[TableRun], needs_models: bool) -> list[TableRun]:
+    return [run for run in runs if result_of(run) is None or (needs_models and not has_model(run))]
 
 
 def _search(selection: Selection, runs: Sequence[TableRun], **place: Any) -> tuple[list[TableRun], list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import timeit
+from typing import Any
 
 import torch
 
@@ -15,13 +16,19 @@ BATCH_SIZES = (1, 8, 32)
 REPEATS = 5
 
 
+def size(command: ScriptCommand) -> dict[str, float]:
+    """Return the number of parameters of a token classification model."""
+    model, _ = _model_of(command)
+    return {"parameters": float(model.num_parameters())}
+
+
 def profile(command: ScriptCommand) -> dict[str, float]:
     """Return the number of parameters of a token classification model, and its inference time for each batch size.
 
     Each text consists of `max_seq_length` random tokens with one query token. The time is the minimum of several runs.
     """
     args = command.training_args
-    model, _ = load_model_and_tokenizer("token-classification", command.model_args, args, num_labels=2)
+    model, _ = _model_of(command)
     model.eval().to(args.device)
     family = family_of(model.config)
     query = None if family is None else family.query
@@ -45,6 +52,11 @@ def profile(command: ScriptCommand) -> dict[str, float]:
     return metrics
 
 
+def _model_of(command: ScriptCommand) -> Any:
+    """Return a token classification model with two labels, and its tokenizer."""
+    return load_model_and_tokenizer("token-classification", command.model_args, command.training_args, num_labels=2)
+
+
 def text_statistics(command: ScriptCommand) -> dict[str, float]:
     """Return the number of texts of each split, and their maximum, mean and minimum length in tokens.
 
@@ -62,5 +74,8 @@ def text_statistics(command: ScriptCommand) -> dict[str, float]:
     return metrics
 
 
-MEASURES = {"profile": ("ner", profile), "statistics": ("glue", text_statistics)}
+MEASURES = {"size": ("ner", size), "profile": ("ner", profile), "statistics": ("glue", text_statistics)}
 """Measures by name in a table, each with the script whose options it has."""
+
+UNREAD = ("size", "profile")
+"""Measures that read no data."""

@@ -20,7 +20,6 @@ from typing import Any
 from transformers import AutoConfig
 
 from benchmarks.negation import SHIPPED, checkpoint_predictions, evaluate, read_traps
-from hf_localattn.assignments import parse_assignments
 from hf_localattn.bundled import NEGATION, WEIGHTS, negation_model
 from hf_localattn.data import load_negation
 from hf_localattn.data.negation import group_sentences
@@ -28,7 +27,9 @@ from hf_localattn.files import atomic_write
 from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.models.negation_finder import CUE_KINDS
 from hf_localattn.names import find_files, resolve_backbone
-from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
+from hf_localattn.parsing import parse_assignments
+from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
+from hf_localattn.studies.results import finished
 from reproduction.shipped_model import write_shipped_card, write_shipped_model
 from reproduction.small_encoder import cut_vocabulary
 
@@ -330,13 +331,8 @@ def main(words: Sequence[str] | None = None) -> None:
     add("--backbone", default="sentence-transformers/all-MiniLM-L6-v2", help="Hub id or folder of an encoder")
     add("--training", nargs="*", default=[], metavar="NAME=VALUE", help="other options of the training")
     models = (*MODELS, SHIPPED)
-    add(
-        "--models",
-        nargs="+",
-        choices=models,
-        default=[PUBLISHED],
-        help=f"{SHIPPED} is tested only; others are trained",
-    )
+    help = f"{SHIPPED} is only tested; others are trained"
+    add("--models", nargs="+", choices=models, default=[PUBLISHED], help=help)
     add("--seeds", nargs="+", type=int, default=[1], metavar="SEED")
     add("--without", nargs="*", choices=PARTS, default=[], help="ablations: train the first model without these")
     add("--workers", type=int, default=1, metavar="N", help="runs at a time")

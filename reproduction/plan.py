@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,16 +16,16 @@ from typing import Any
 import torch
 
 import hf_localattn
-from hf_localattn.assignments import format_assignments, format_value, read_value
 from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
+from hf_localattn.parsing import format_assignments, format_value, read_value
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_parser
 from hf_localattn.studies.script_command import ScriptCommand, content_digest
 from hf_localattn.tasks.task import LIMITS
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
-from reproduction.measures import MEASURES
-from reproduction.tables import Row, Table, TableTask, load_table
+from reproduction.measures import MEASURES, UNREAD
+from reproduction.tables import Row, Table, TableTask, check_names, load_table
 
 COMMON = {"disable_tqdm": True, "log_level": "error", "report_to": "none", "save_total_limit": 1}
 """Options of all runs."""
@@ -76,6 +77,19 @@ class Selection:
     backbone: str | None = None
     parser: str | None = None
 
+    @property
+    def encoder(self) -> str | None:
+        """Name of the encoder that replaces another one of the paper's, or None."""
+        name = "" if self.backbone is None else Path(self.backbone).name
+        is_other = any(Path(str(recipe["backbone"])).name != name for recipe in self.recipes)
+        return name if name and is_other else None
+
+    @property
+    def recipes(self) -> list[dict[str, Any]]:
+        """Recipes of the rows that can be run, for each task."""
+        pairs = itertools.product(self.rows, self.tasks)
+        return [row.recipe(task) for row, task in pairs if row.family is not None]
+
 
 def select(
     name: str,
@@ -93,12 +107,12 @@ def select(
         ValueError: an option has an invalid value.
     """
     table = load_table(name)
-    _check_names(rows, table.rows, f"{name} has no row")
-    _check_names(tasks, table.tasks, f"{name} has no task")
+    check_names(rows or (), table.rows, f"{name} has no row")
+    check_names(tasks or (), table.tasks, f"{name} has no task")
     chosen = [task for task in table.tasks.values() if tasks is None or task.name in tasks]
     if test_corpora is not None:
         titles = dict.fromkeys(title for task in chosen for title in task.test_corpora)
-        _check_names(test_corpora, titles, f"--test-corpora: {name} has no further corpus")
+        check_names(test_corpora, titles, f"--test-corpora: {name} has no further corpus")
         for task in chosen:
             corpora = task.test_corpora.items()
             task.test_corpora = {title: corpus for title, corpus in corpora if title in test_corpora}
@@ -110,7 +124,7 @@ def select(
     options["test_corpora"] = test_corpora
     options["args"] = format_assignments(arguments) or None
     words = {key.replace("_", "-"): value for key, value in options.items() if value is not None}
-    return Selection(
+    selection = Selection(
         table=table,
         rows=[row for row in table.rows.values() if rows is None or row.name in rows],
         tasks=chosen,
@@ -119,12 +133,9 @@ def select(
         args=arguments,
         **settings,
     )
-
-
-def _check_names(names: Sequence[str] | None, possible: Iterable[str], problem: str) -> None:
-    for name in names or ():
-        if name not in possible:
-            raise ValueError(f"{problem} {name!r}. It has {', '.join(possible) or 'none'}.")
+    if selection.encoder is not None:
+        table.rename_encoder(selection.encoder)
+    return selection
 
 
 def _folders(words: Sequence[str], table: str, tasks: Sequence[TableTask]) -> dict[str, str]:
@@ -179,11 +190,7 @@ class TableRun:
 
     @property
     def script(self) -> str:
-        """Name of the script, also of a measure."""
-        if self.task.script in MEASURES:
-            script, _ = MEASURES[self.task.script]
-            return script
-        return self.task.script.removeprefix("run_")
+        return script_of(self.task)
 
     @property
     def has_ratios(self) -> bool:
@@ -220,6 +227,21 @@ class TableRun:
         return ScriptCommand.of(self.script, {**self.options, "output_dir": str(folder), **changes})
 
 
+def script_of(task: TableTask) -> str:
+    """Return the name of the script of a task, also of a measure."""
+    if task.script in MEASURES:
+        script, _ = MEASURES[task.script]
+        return script
+    return task.script.removeprefix("run_")
+
+
+def tokenizer_settings(options: Mapping[str, Any]) -> list[str]:
+    """Return the settings of the tokenizer, such as the parser, which a checkpoint does not have."""
+    family = FAMILIES.get(options["family"])
+    names = () if family is None else family.tokenizer_settings
+    return [word for word in options["local_config"] if word.partition("=")[0] in names]
+
+
 def _content(name: str, value: Any) -> Any:
     """Return the digest of the file or folder that an option names; return other values unchanged."""
     if name == "local_config":
@@ -248,13 +270,13 @@ def plan(selection: Selection, root: Path = Path("runs")) -> list[TableRun]:
         if not rows:
             continue
         try:
-            data = _data(task, selection)
+            data = data_of(task, selection)
             tests = _test_data(task, selection)
         except (ValueError, OSError) as error:
             problems[str(error)] = None
             continue
         for row in rows:
-            common = {**_options(row, task, selection, data), **COMMON}
+            common = {**options_of(row, task, selection, data), **COMMON}
             for index in range(1, count + 1):
                 options = {**common, "seed": index - 1}
                 if task.folds is not None:
@@ -266,11 +288,11 @@ def plan(selection: Selection, root: Path = Path("runs")) -> list[TableRun]:
     return sorted(runs, key=lambda run: (run.index, rows.index(run.row), selection.tasks.index(run.task)))
 
 
-def _data(task: TableTask, selection: Selection) -> dict[str, Any]:
+def data_of(task: TableTask, selection: Selection) -> dict[str, Any]:
     """Return the data options of a task."""
     corpus = load_corpora()[task.corpus]
-    # A profile reads no data, but the arguments of a script must name a data source.
-    folder = SAMPLES if task.script == "profile" else selection.data.get(task.corpus)
+    # These measures read no data, but the arguments of a script must name a data source.
+    folder = SAMPLES if task.script in UNREAD else selection.data.get(task.corpus)
     if task.folds is not None:  # missing splits are held out from the training data
         options = corpus_arguments(corpus, ["train"], folder, list(corpus.files))
         return options | dict.fromkeys(PARTS.values(), True)
@@ -298,7 +320,7 @@ def _test_data(task: TableTask, selection: Selection) -> dict[str, dict[str, Any
     return tests
 
 
-def _options(row: Row, task: TableTask, selection: Selection, data: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(row: Row, task: TableTask, selection: Selection, data: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the options of table, task and row, the data options, and the settings of the caller."""
     options = row.recipe(task)
     fields = options["local_config"]

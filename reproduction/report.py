@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import statistics
 from collections import Counter
@@ -10,19 +11,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pandas import DataFrame
+
 from hf_localattn.files import atomic_write
-from hf_localattn.studies.compare import Comparison, compare_runs, format_interval, format_p, holm
-from hf_localattn.studies.script_command import write_results
+from hf_localattn.parsing import format_value
+from hf_localattn.studies.compare import Comparison, compare_runs, holm
+from hf_localattn.studies.comparison_files import format_interval, format_p
+from hf_localattn.studies.results import write_results
 from reproduction.corpora import load_corpora
+from reproduction.measures import UNREAD
 from reproduction.plan import Selection, TableRun
-from reproduction.runs import result_of
-from reproduction.tables import Row, Score, Table, TableTask
+from reproduction.reductions import REDUCTIONS
+from reproduction.runs import has_model, result_of
+from reproduction.tables import LEVELS, Derived, Row, Score, Table, TableTask, load_table
 
 Records = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 """Records of runs, with their `metrics` and digests of their `data`, by row and task and by index of the run."""
 
 Cell = dict[str, Any]
 """A score of a row and task in `TABLE.json`."""
+
+RATIO = " (ratio)"
+"""Ending of the names of scores that are shown as ratios."""
 
 
 def scores_of(records: Records, row: str, task: str, score: Score) -> dict[int, float]:
@@ -42,11 +52,13 @@ def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], rec
     comparisons of the table. Unknown values are None.
     """
     cells = []
-    for row in rows:
+    for row in () if table.only_derived else rows:
         for task in tasks:
             if row.tasks is None or task.name in row.tasks:
                 cells += [_cell(table, row, task, score, records) for score in task.all_scores]
-    cells = [cell for cell in cells if cell["published"] is not None or cell["runs"]]
+    for column in table.derived.values():
+        cells += _derived_cells(table, rows, tasks, column, records)
+    cells = [cell for cell in cells if cell["published"] is not None or cell["measured"] is not None or cell["quoted"]]
     corrected = holm([cell["p_value"] for cell in cells])
     for cell, p_value in zip(cells, corrected, strict=True):
         cell["corrected_p_value"] = p_value
@@ -57,43 +69,113 @@ def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], rec
 
 
 def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Records) -> Cell:
+    baseline = row.baseline or ""
     scores = scores_of(records, row.name, task.name, score)
+    baseline_scores = scores_of(records, baseline, task.name, score)
     published = row.printed(task, score.name)
-    baseline = None if row.baseline is None else table.rows[row.baseline]
-    baseline_scores = {} if baseline is None else scores_of(records, baseline.name, task.name, score)
     if score.ratio:
-        reference = baseline or row  # a baseline is compared with itself
-        units = _finite(scores if baseline is None else baseline_scores)
+        reference = table.rows.get(baseline, row)  # a baseline is compared with itself
+        units = _finite(scores_of(records, reference.name, task.name, score))
         scores = _ratios(scores, units)
         baseline_scores = _ratios(baseline_scores, units)
         published_unit = reference.printed(task, score.name)
         published = published / published_unit if published is not None and published_unit else None
-    comparison = Comparison()
-    if baseline is not None:
-        comparison = compare_runs(
-            scores,
-            baseline_scores,
-            _data_of(records, row.name, task.name),
-            _data_of(records, baseline.name, task.name),
-            folds=task.folds,
-        )
-    compared = dataclasses.asdict(comparison)
-    values = _finite(scores)
+    comparison = compare_runs(
+        scores,
+        baseline_scores,
+        _data_of(records, row.name, task.name),
+        _data_of(records, baseline, task.name),
+        folds=task.folds,
+    )
     return {
         "row": row.name,
         "row_title": row.title,
         "task": task.name,
         "task_title": task.title,
-        "score": f"{score.name} (ratio)" if score.ratio else score.name,
+        "score": f"{score.name}{RATIO}" if score.ratio else score.name,
+        "digits": score.digits,
         "published": published,
+        **_measured(row, scores, comparison),
+        "baseline_title": table.rows[baseline].title if baseline else None,
+    }
+
+
+def _measured(row: Row, scores: Mapping[int, float], comparison: Comparison) -> Cell:
+    """Return the part of a cell with the statistics of scores, and their comparison with the row's baseline."""
+    values = _finite(scores)
+    compared = dataclasses.asdict(comparison)
+    return {
+        "quoted": row.family is None and not row.published,
         "measured": statistics.fmean(values) if values else None,
         "deviation": statistics.stdev(values) if len(values) > 1 else None,
         "runs": len(values),
         "baseline": row.baseline,
-        "baseline_title": None if baseline is None else baseline.title,
         "against_baseline": compared.pop("difference"),
         **compared,
     }
+
+
+def _derived_cells(
+    table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], column: Derived, records: Records
+) -> Iterator[Cell]:
+    """Yield the cells of a derived column for each group of rows, and for each test corpus unless it is reduced."""
+    names = column.scores_of(task.name for task in tasks)
+    chosen = [task for task in tasks if task.name in names]
+    if len(chosen) < len(names):
+        return
+    published: dict[Any, dict[int, float]] = {}
+    measured: dict[Any, dict[int, float]] = {}
+    groups: dict[str, Row] = {}
+    data: dict[str, dict[int, Any]] = {}
+    for row, task in itertools.product(rows, chosen):
+        groups.setdefault(row.group, row)
+        by_run = data.setdefault(row.group, {})
+        for index, digests in _data_of(records, row.name, task.name).items():
+            by_run.setdefault(index, {})[task.name] = digests
+        for test, score in task.on_corpora(names[task.name]).items():
+            levels = (row.group, row.name, task.title, test)
+            number = row.printed(task, score.name)
+            published[levels] = {} if number is None else {0: number}
+            if row.family is not None:
+                measured[levels] = scores_of(records, row.name, task.name, score)
+    printed = _reduced(column, published)
+    scores = _reduced(column, measured)
+    tests = dict.fromkeys(test for _, test in (*printed, *scores))
+    for (group, row), test in itertools.product(groups.items(), tests):
+        baseline = table.rows[row.baseline].group if row.baseline else ""
+        of_group = scores.get((group, test), {})
+        of_baseline = scores.get((baseline, test), {}) if column.keeps_runs else {}
+        comparison = compare_runs(of_group, of_baseline, data[group], data.get(baseline, {}), folds=chosen[0].folds)
+        yield {
+            "row": row.name,
+            "row_title": group,
+            "task": test,
+            "task_title": test,
+            "score": column.name,
+            "digits": column.digits,
+            "published": printed.get((group, test), {}).get(0),
+            **_measured(row, of_group, comparison),
+            "baseline_title": baseline or None,
+        }
+
+
+def _reduced(column: Derived, scores: Mapping[Any, Mapping[int, float]]) -> dict[tuple[str, str], dict[int, float]]:
+    """Return what the steps of a column make of scores, by group of rows and test corpus, and by index of the run.
+
+    A test corpus that is reduced is "", and runs that are reduced are run 0. Missing values are left out.
+    """
+    if not any(scores.values()):
+        return {}
+    values = DataFrame(scores).unstack().rename_axis(LEVELS)
+    for step in column.steps:
+        reduction, *levels = step.split()
+        values = REDUCTIONS[reduction](values, levels)
+    results: dict[tuple[str, str], dict[int, float]] = {}
+    for record in values.rename("value").reset_index().to_dict("records"):
+        result = results.setdefault((record["group"], record.get("test", "")), {})
+        if math.isfinite(record["value"]):
+            result[record.get("run", 0)] = record["value"]
+    return results
 
 
 def _finite(scores: Mapping[int, float]) -> list[float]:
@@ -115,14 +197,11 @@ def write_report(selection: Selection, path: Path, runs: Sequence[TableRun], sea
 
     `path` is the .json file, and `searches` are the results of searches. Nothing is written if no run is finished.
     """
-    table = selection.table
-    records: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
     results = []
     for run in runs:
         record = result_of(run)
         if record is None:
             continue
-        records.setdefault(run.key, {})[run.index] = record
         folder = str(run.folder.relative_to(path.parent))
         result = {
             **record,
@@ -132,29 +211,81 @@ def write_report(selection: Selection, path: Path, runs: Sequence[TableRun], sea
             "command": run.command,
             "folder": folder,
             "folds": run.task.folds,
-            "model": folder if (run.folder / "config.json").is_file() else None,
+            "model": folder if has_model(run) else None,
         }
         results.append(result)
-    if not results:
-        return records
+    if results:
+        report = report_of(selection, results, searches)
+        write_results(path, report)
+        atomic_write(path.with_suffix(".md"), as_markdown(report))
+    return records_of(results)
+
+
+def records_of(results: Sequence[Mapping[str, Any]]) -> Records:
+    """Return the results of runs by row and task and by index of the run."""
+    records: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
+    for result in results:
+        records.setdefault((result["row"], result["task"]), {})[result["run"]] = result
+    return records
+
+
+def report_of(
+    selection: Selection, results: Sequence[Mapping[str, Any]], searches: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Return the content of `TABLE.json` for a selection and the results of its runs."""
+    table = selection.table
     corpora: dict[str, str] = {}
     for task in selection.tasks:
-        if task.script == "profile":  # it reads no data
+        if task.script in UNREAD:
             continue
         for name in (task.corpus, *task.test_corpora.values()):
             corpora[name] = load_corpora()[name].place(selection.data.get(name))
-    report = {
+    return {
         "table": table.name,
-        **table.model_dump(include={"title", "source", "notes"}),
+        "title": table.title,
+        "source": table.source,
+        "notes": list(_notes_of(selection)),
         "command": selection.command + (" --search" if searches else ""),
+        "encoder": selection.encoder,
+        "changes": list(_changes(selection)),
         "searches": searches,
         "corpora": corpora,
-        "scores": summarize(table, selection.rows, selection.tasks, records),
+        "scores": summarize(table, selection.rows, selection.tasks, records_of(results)),
         "runs": results,
     }
-    write_results(path, report)
-    atomic_write(path.with_suffix(".md"), as_markdown(report))
-    return records
+
+
+def _notes_of(selection: Selection) -> Iterator[str]:
+    """Yield the notes of a table that hold for the selected rows and tasks, and with a changed recipe."""
+    selected = {entry.name for entry in (*selection.rows, *selection.tasks)}
+    is_changed = bool(selection.args or selection.encoder)
+    for note in selection.table.notes:
+        is_selected = all(not selected.isdisjoint(names) for names in (note.rows, note.tasks) if names)
+        if is_selected and not (is_changed and note.recipe):
+            yield note.text
+    whole = load_table(selection.table.name)
+    pairs = sum(len(task.all_scores) for task in selection.tasks)
+    every = sum(len(task.all_scores) for task in whole.tasks.values())
+    if whole.only_derived and pairs < every:
+        yield f"The scores are those of {pairs} of {every} pairs of a training and a test corpus."
+
+
+def _changes(selection: Selection) -> Iterator[str]:
+    """Yield the settings of a selection that differ from the recipe, each with the recipe's values."""
+    settings = dict(selection.args)
+    if selection.encoder is not None:
+        settings["backbone"] = selection.encoder
+    for name, value in settings.items():
+        former = dict.fromkeys(format_value(recipe.get(name, "not set")) for recipe in selection.recipes)
+        former.pop(format_value(value), None)
+        if former:
+            yield f"{name} {format_value(value)} ({' or '.join(former)})"
+    if selection.max_samples is not None:
+        yield f"at most {selection.max_samples:,} rows of a split (all)"
+    runs = selection.num_runs
+    counts = dict.fromkeys(task.folds or selection.table.runs for task in selection.tasks)
+    if runs is not None and [*counts] != [runs]:
+        yield f"{runs} {'run' if runs == 1 else 'runs'} ({' or '.join(map(str, counts))})"
 
 
 def as_markdown(report: Mapping[str, Any]) -> str:
@@ -162,12 +293,13 @@ def as_markdown(report: Mapping[str, Any]) -> str:
     cells = list(_shown_cells(report["scores"]))
     baselines = list(dict.fromkeys(cell["baseline_title"] for cell in cells if cell["baseline"] is not None))
     against = f"against {baselines[0] if len(baselines) == 1 else 'baseline'}"
-    rows = [_texts(cell, against) for cell in cells]
-    columns = list(rows[0]) if rows else []
-    if len({cell["task"] for cell in cells}) == 1:
+    # The paper's numbers are those of the paper's encoder.
+    published = "published" if report["encoder"] is None else "published (the paper's encoder)"
+    rows = [_texts(cell, published, against) for cell in cells]
+    columns = [column for column in (rows[0] if rows else ()) if any(row[column] for row in rows)]
+    if len({cell["task"] for cell in cells}) == 1 and "task" in columns:
         columns.remove("task")
-    if rows and all(cell["published"] is None for cell in cells):
-        columns.remove("published")
+    if report["encoder"] is not None and "difference" in columns:
         columns.remove("difference")
     lines = [f"## {report['title']}", "", f"{report['source']} (`{report['table']}`).", ""]
     lines += [f"* {text}" for text in _about(report)]
@@ -181,10 +313,11 @@ def as_markdown(report: Mapping[str, Any]) -> str:
 
 
 def _shown_cells(cells: Iterable[Cell]) -> Iterator[Cell]:
-    """Yield the cells without those that a finished run lacks, such as times on shared cores."""
+    """Yield the cells without the ratios that a finished run lacks, such as those of times on shared cores."""
     finished = {(cell["row"], cell["task"]) for cell in cells if cell["measured"] is not None}
     for cell in cells:
-        if cell["measured"] is not None or (cell["row"], cell["task"]) not in finished:
+        is_ratio = cell["score"].endswith(RATIO)
+        if cell["measured"] is not None or not is_ratio or (cell["row"], cell["task"]) not in finished:
             yield cell
 
 
@@ -202,34 +335,34 @@ def _notes(cells: Sequence[Cell], baselines: Sequence[str]) -> Iterator[str]:
         yield f"{', '.join(names)}: {remark}."
 
 
-def _texts(cell: Cell, against: str) -> dict[str, str]:
+def _texts(cell: Cell, published: str, against: str) -> dict[str, str]:
     """Return the texts of a cell by head of the column."""
-    spread = "" if cell["deviation"] is None else f" ± {_format(cell['deviation'])}"
+
+    def text(value: float | None, sign: str = "") -> str:
+        return "" if value is None else format(value, f"{sign},.{cell['digits']}f")
+
+    spread = "" if cell["deviation"] is None else f" ± {text(cell['deviation'])}"
     p_value = f"{format_p(cell['corrected_p_value'])} ({cell['pairs']})"
     return {
         "row": cell["row_title"],
         "task": cell["task_title"],
         "score": cell["score"],
-        "published": _format(cell["published"]),
-        "measured": _format(cell["measured"]) + spread,
-        "difference": _format(cell["difference"], "+.2f"),
-        against: _format(cell["against_baseline"], "+.2f"),
+        published: "not printed" if cell["quoted"] else text(cell["published"]),
+        "measured": text(cell["measured"]) + spread,
+        "difference": text(cell["difference"], "+"),
+        against: text(cell["against_baseline"], "+"),
         "95 % interval": format_interval(cell["interval"]) if cell["pairs"] else "",
         "corrected p (n)": p_value if cell["pairs"] else "",
     }
 
 
-def _format(value: float | None, form: str = ".2f") -> str:
-    if value is None:
-        return ""
-    is_large = abs(value) >= 1000 and form == ".2f"
-    return format(value, ",.0f" if is_large else form)
-
-
 def _about(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines on data, searches and versions."""
-    corpora = (f"{name} from {place}" for name, place in report["corpora"].items())
-    yield f"Data: {'; '.join(corpora)}."
+    """Yield lines on data, changes of the recipe, searches and versions."""
+    corpora = [f"{name} from {place}" for name, place in report["corpora"].items()]
+    if corpora:
+        yield f"Data: {'; '.join(corpora)}."
+    if report["changes"]:
+        yield f"Not as in the recipe, whose values are in parentheses: {'; '.join(report['changes'])}."
     for search in report["searches"]:
         count = len(search["tried"]) + len(search["failed"])
         failed = f", of which {len(search['failed'])} failed" if search["failed"] else ""

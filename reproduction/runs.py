@@ -17,16 +17,16 @@ from tqdm.auto import tqdm
 
 from hf_localattn.files import atomic_write, discard
 from hf_localattn.hub.record import LIBRARIES
+from hf_localattn.names import RUN
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
-from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
-from hf_localattn.studies.script_command import write_results
+from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
+from hf_localattn.studies.results import finished, write_results
 from hf_localattn.studies.search import RESULTS as SEARCHED
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.search_space import SEARCHABLE
-from hf_localattn.training.output_folder import RUN
 from reproduction.measures import MEASURES
-from reproduction.plan import UNUSUAL, TableRun, device_name
+from reproduction.plan import UNUSUAL, TableRun, device_name, tokenizer_settings
 
 NOT_TESTED = (
     "family",
@@ -45,6 +45,11 @@ NOT_TESTED = (
     "fold",
 )
 """Options that do not apply when a trained model is tested on other corpora."""
+
+
+def has_model(run: TableRun) -> bool:
+    """Return True if the model of a finished run was kept."""
+    return (run.folder / "config.json").is_file()
 
 
 def result_of(run: TableRun) -> dict[str, Any] | None:
@@ -123,7 +128,7 @@ def _finish(run: TableRun, script_run: ScriptRun, metrics: dict[str, Any], *, ke
 def _script_run(run: TableRun) -> ScriptRun:
     """Return the run of the script, followed by its tests on other corpora."""
     record = _beside(run, ".result.json")
-    lacks_model = record.is_file() and not (run.folder / "config.json").is_file()  # for new tests
+    lacks_model = record.is_file() and not has_model(run)  # for new tests, or a figure
     if lacks_model:
         record.unlink()
     if lacks_model or (run.has_ratios and finished(run.folder) is None):  # a resumed run has no time
@@ -140,13 +145,9 @@ def _script_run(run: TableRun) -> ScriptRun:
 
 def _test_options(run: TableRun) -> dict[str, Any]:
     """Return the options that test the trained model of a run, without those of the data."""
-    # Settings of the tokenizer, such as the parser, are not saved in a checkpoint.
-    family = FAMILIES.get(run.options["family"])
-    names = () if family is None else family.tokenizer_settings
-    settings = [word for word in run.options["local_config"] if word.partition("=")[0] in names]
     options = {name: value for name, value in run.options.items() if name not in NOT_TESTED}
     options["model_name_or_path"] = str(run.folder)
-    options["local_config"] = settings
+    options["local_config"] = tokenizer_settings(run.options)
     options["do_predict"] = True
     return options
 
@@ -167,21 +168,35 @@ def _record(run: TableRun, metrics: Mapping[str, Any], digests: Mapping[str, Any
     write_results(_beside(run, ".result.json"), record)
 
 
+def used_fields(run: TableRun) -> set[str]:
+    """Return the fields of a row's configuration that have an effect with its other fields."""
+    family = FAMILIES.get(run.row.family or "")
+    if family is None:
+        return set()
+    settings = {**run.task.local_config, **run.row.local_config}
+    fields, _ = family.split_fields(settings)
+    config = family.config(**fields)
+    unused: set[str] = set()
+    for names, is_active in family.effects(config).items():
+        if not is_active:
+            unused.update(names)
+    return {name for name in vars(config) if name not in unused}
+
+
 def best_setting(
     run: TableRun, arguments: Collection[str], **place: Any
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Search the paper's grid for a row and task.
 
-    Fields that the row's model lacks are left out, and so are `arguments` of the command.
+    Fields that the row's model lacks or does not use are left out, and so are `arguments` of the command.
 
     Returns:
         The options of the best setting, and the result of the search; nothing and None if nothing is searched.
     """
-    family = FAMILIES.get(run.row.family or "")
+    used = used_fields(run)
     space = {}
     for name, values in run.task.search.items():
-        is_field = family is not None and hasattr(family.config, name)
-        if name not in arguments and (name in SEARCHABLE or is_field):
+        if name not in arguments and (name in SEARCHABLE or name in used):
             space[name] = values
     if not space:
         return {}, None

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_localattn.bundled import SCALE, WEIGHTS, join_scales, split_scales
-from hf_localattn.exported import GRAPH, SETTINGS
+from hf_localattn.installed.exported import GRAPH, SETTINGS
 from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.serving.export import export_checkpoint
 

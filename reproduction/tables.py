@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -10,6 +11,7 @@ from pydantic import BeforeValidator, PositiveInt
 
 from hf_localattn.registry import FAMILIES
 from reproduction.corpora import FOLDER, Entry, named
+from reproduction.reductions import REDUCTIONS
 
 E = TypeVar("E", bound=Entry)
 Named = Annotated[dict[str, E], BeforeValidator(named)]
@@ -23,6 +25,12 @@ ROW_DEFAULTS = ("backbone", "family", "baseline")
 TASK_DEFAULTS = ("scores", "arguments")
 """Keys of a table with the defaults of its tasks."""
 
+LEVELS = ("group", "row", "train", "test", "run")
+"""Levels of scores: group of rows, row, titles of the corpora for training and test, index of the run."""
+
+ENCODERS = re.compile(r"(AL|Ro)?BERT(a|-large|-Bahasa)?|XLNet|ProphetNet")
+"""Names of the papers' encoders in titles."""
+
 
 class Score(Entry):
     """A column of a table. A text stands for the metric alone.
@@ -32,19 +40,21 @@ class Score(Entry):
             or "train_seconds_per_epoch"; or a metric of the measures "profile" and "statistics".
         scale: factor that converts the measured value to the paper's unit, such as 100 for a percentage.
         ratio: show published and measured values, such as times, as ratios to the row's baseline.
+        digits: number of decimals that are shown.
     """
 
     metric: str
     scale: float = 1.0
     ratio: bool = False
+    digits: int = 2
 
 
 class TableTask(Entry):
     """A task of a table: training on a corpus, with its scores.
 
     Attributes:
-        script: training script, or a measure without training: "profile" (sizes and times) or "statistics" (lengths of
-            texts).
+        script: training script, or a measure without training: "size" (parameters), "profile" (also times) or
+            "statistics" (lengths of texts).
         arguments: arguments of the script by name, in addition to the table's.
         folds: number of folds of the paper's cross-validation. By default, runs differ only in their seed.
         search: the paper's grid, in the format of the scripts' `--search_space` files.
@@ -54,7 +64,7 @@ class TableTask(Entry):
     """
 
     title: str
-    script: Literal["run_qa", "run_glue", "run_ner", "run_swag", "run_qg", "profile", "statistics"]
+    script: Literal["run_qa", "run_glue", "run_ner", "run_swag", "run_qg", "size", "profile", "statistics"]
     corpus: str
     scores: Named[Score] = {}
     arguments: dict[str, Any] = {}
@@ -64,14 +74,21 @@ class TableTask(Entry):
     local_config: dict[str, Any] = {}
     backbones: dict[str, str] = {}
 
+    def on_corpora(self, name: str) -> dict[str, Score]:
+        """Return a score on the test data of the task, and on its further test corpora, by the corpus's title."""
+        score = self.scores[name]
+        scores = {self.title: score}
+        for title in self.test_corpora:
+            names = {"name": f"{name} on {title}", "metric": f"{score.metric}@{title}"}
+            scores[title] = score.model_copy(update=names)
+        return scores
+
     @property
     def all_scores(self) -> list[Score]:
         """Scores of the task and of its further test corpora."""
-        scores = list(self.scores.values())
-        for title in self.test_corpora:
-            for score in self.scores.values():
-                names = {"name": f"{score.name} on {title}", "metric": f"{score.metric}@{title}"}
-                scores.append(score.model_copy(update=names))
+        scores: list[Score] = []
+        for name in self.scores:
+            scores += self.on_corpora(name).values()
         return scores
 
 
@@ -86,6 +103,7 @@ class Row(Entry):
             missing. In a file, a number stands for a list, and a table with one task has no mapping.
         reason: reason why the row cannot be run.
         tasks: names of the row's tasks. Defaults to all tasks of the table.
+        group: title that rows share which a derived column may reduce. Defaults to the row's own title.
     """
 
     title: str
@@ -97,6 +115,7 @@ class Row(Entry):
     published: dict[str, list[float | None]] = {}
     reason: str | None = None
     tasks: list[str] | None = None
+    group: str = ""
 
     def printed(self, task: TableTask, score: str) -> float | None:
         """Return the published number, or None if the paper does not print this number."""
@@ -117,26 +136,77 @@ class Row(Entry):
         }
 
 
-class Figure(Entry):
-    """A figure whose points are runs.
+class Derived(Entry):
+    """A column of a table that is computed from its scores.
+
+    The scores have the levels in `LEVELS`. The steps reduce "train", and may reduce the others but "group".
 
     Attributes:
-        kind: "bars" has a bar for each task, the difference between the scores of a series' first and second row;
-            "curve" has a point for each row, at its value of a field; "learning_curve" has a point for each task, at
-            its value of an argument, and each of its series is one row.
+        score: name of the score in all selected tasks; or the name by task, and then all of these tasks are needed.
+        steps: reductions in their order, each the name of one of `REDUCTIONS` and its levels, as "mean train test".
+        digits: number of decimals that are shown.
+    """
+
+    score: str | dict[str, str]
+    steps: list[str]
+    digits: int = 2
+
+    @property
+    def keeps_runs(self) -> bool:
+        """True if no step reduces the runs."""
+        return not any("run" in step.split()[1:] for step in self.steps)
+
+    def scores_of(self, tasks: Iterable[str]) -> dict[str, str]:
+        """Return the name of the score by task."""
+        return self.score if isinstance(self.score, dict) else dict.fromkeys(tasks, self.score)
+
+
+class Figure(Entry):
+    """A figure of the scores of runs, or of what trained models attend to.
+
+    Attributes:
+        kind: of scores, "bars" has a bar for each task, the difference between the scores of a series' first and
+            second row, as a mean over all test corpora; "curve" has a point for each row, at its value of a field;
+            "learning_curve" has a point for each task, at its value of an argument, and each of its series is one
+            row. Of models, "gates" has a point for each layer, "maps" are attention between tokens, and "weights" are
+            weights of tokens.
+        score: name of the score.
         series: rows of each series, by title.
         x: name of the field or argument, such as "max_train_samples".
         task: task whose score a curve shows.
         levels: rows that a curve shows as horizontal lines, by title.
+        texts: texts, or pairs of texts, that models read. "gates" are those of the evaluation data of the tasks.
     """
 
-    kind: Literal["bars", "curve", "learning_curve"]
-    score: str
-    series: dict[str, list[str]]
+    kind: Literal["bars", "curve", "learning_curve", "gates", "maps", "weights"]
+    score: str = ""
+    series: dict[str, list[str]] = {}
     x: str = ""
     x_label: str = ""
     task: str = ""
     levels: dict[str, str] = {}
+    texts: list[str | list[str]] = []
+
+    @property
+    def is_of_models(self) -> bool:
+        return self.kind in ("gates", "maps", "weights")
+
+
+class Note(Entry):
+    """A note below a table. It is shown with some of its `rows` and some of its `tasks`, by default with any.
+
+    Attributes:
+        recipe: the note holds for the recipe as it is, not with other arguments or another encoder.
+    """
+
+    text: str
+    rows: list[str] = []
+    tasks: list[str] = []
+    recipe: bool = False
+
+
+def _as_notes(notes: list[Any]) -> list[Any]:
+    return [{"text": note} if isinstance(note, str) else note for note in notes]
 
 
 class Table(Entry):
@@ -150,6 +220,8 @@ class Table(Entry):
         runs: number of seeds that the paper averages over. 1 if the paper does not state it.
         notes: differences from the paper with their reasons, and facts that the paper does not state.
         figure: how a figure is drawn. None for a table.
+        derived: columns that are computed from the scores.
+        only_derived: show only the derived columns.
     """
 
     title: str
@@ -157,8 +229,20 @@ class Table(Entry):
     tasks: Named[TableTask] = {}
     rows: Named[Row] = {}
     runs: PositiveInt = 1
-    notes: list[str] = []
+    notes: Annotated[list[Note], BeforeValidator(_as_notes)] = []
     figure: Figure | None = None
+    derived: Named[Derived] = {}
+    only_derived: bool = False
+
+    def rename_encoder(self, name: str) -> None:
+        """Name the rows that are run after another encoder than the paper's."""
+        for row in self.rows.values():
+            if row.family is not None:
+                row.title = ENCODERS.sub(name, row.title)
+                row.group = ENCODERS.sub(name, row.group)
+        if self.figure is not None:
+            levels = self.figure.levels.items()
+            self.figure.levels = {ENCODERS.sub(name, title): row for title, row in levels}
 
 
 def table_names() -> list[str]:
@@ -194,8 +278,40 @@ def load_table(name: str) -> Table:
         if row.get("baseline") == key:
             row["baseline"] = None
         row["published"] = _published(entry.get("published", {}), content["tasks"])
+        row.setdefault("group", row["title"])
         content["rows"][key] = row
-    return Table.model_validate({"name": name, **content})
+    table = Table.model_validate({"name": name, **content})
+    check_derived(table)
+    return table
+
+
+def check_derived(table: Table) -> None:
+    """Raise `ValueError` if a derived column asks for what the table lacks."""
+    groups = [row.group for row in table.rows.values()]
+    for column in table.derived.values():
+        place = f"{table.name}.yaml, {column.name}:"
+        scores = column.scores_of(table.tasks)
+        check_names(scores, table.tasks, f"{place} there is no task")
+        for task, score in scores.items():
+            check_names([score], table.tasks[task].scores, f"{place} {task} has no score")
+        left = list(LEVELS)
+        for step in column.steps:
+            reduction, *levels = step.split()
+            check_names([reduction], REDUCTIONS, f"{place} there is no reduction")
+            check_names(levels, left, f"{place} there is no column to reduce, or no more,")
+            if reduction != "difference_to_best":
+                left = [level for level in left if level not in levels]
+        if "train" in left or "group" not in left:
+            raise ValueError(f"{place} the steps must reduce train, and must not reduce group.")
+        if "row" in left and len(set(groups)) < len(groups):
+            raise ValueError(f"{place} rows have the same group: the steps must reduce row.")
+
+
+def check_names(names: Iterable[str], possible: Iterable[str], problem: str) -> None:
+    """Raise `ValueError` for the first name that is not possible."""
+    for name in names:
+        if name not in possible:
+            raise ValueError(f"{problem} {name!r}. It has {', '.join(possible) or 'none'}.")
 
 
 def _published(numbers: Any, tasks: Iterable[str]) -> dict[str, list[Any]]:

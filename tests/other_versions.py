@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import transformers
-from transformers import AutoTokenizer, pipeline
+from transformers import pipeline
 
 TEXT = "Mira is not the baker."
 IDS = torch.tensor([[5, 6, 7, 8, 9, 10, 11]])

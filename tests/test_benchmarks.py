@@ -169,9 +169,11 @@ def test_scores_of_few_rows():
 
 def test_results_without_negspacy(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "negspacy", None)
-    monkeypatch.setattr(
-        negation, "checkpoint_predictions", lambda name, convention, rows: [row.negated for row in rows]
-    )
+
+    def perfect(name, convention, rows):
+        return [row.negated for row in rows]
+
+    monkeypatch.setattr(negation, "checkpoint_predictions", perfect)
     monkeypatch.setattr("sys.argv", ["negation", "perfect", "--output", str(tmp_path / "result.json")])
     negation.main()
     systems = json.loads((tmp_path / "result.json").read_text())["systems"]

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hf_localattn import claims
-from hf_localattn.claims import LOCK, claimed
-from hf_localattn.files import atomic_directory, atomic_write, discard, remove_leftovers
+from hf_localattn import files
+from hf_localattn.files import LOCK, atomic_directory, atomic_write, claimed, discard, remove_leftovers
 from hf_localattn.names import PLAIN, SAMPLES, family_names, find_family, find_files
 from hf_localattn.parsing import parse_yaml, read_json
 from hf_localattn.registry import FAMILIES
@@ -111,7 +110,7 @@ def test_one_process_claims_a_folder_twice_and_what_it_made_goes_if_nothing_is_i
 
 def test_never_two_at_a_time(tmp_path):
     """While the folder and its lock are made and removed all the time."""
-    command = [sys.executable, "-I", "-c", COMPETE, claims.__file__, str(tmp_path / "out")]
+    command = [sys.executable, "-I", "-c", COMPETE, files.__file__, str(tmp_path / "out")]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     assert [process.communicate()[1] for process in processes] == [""] * 4
 

@@ -9,13 +9,13 @@ import hf_localattn_command
 PACKAGE = Path(hf_localattn.__file__).parent
 ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
-    {"models", "resources", "extras", "files", "claims", "parsing"},
-    {"errors", "exported", "kernels", "names"},
+    {"models", "resources", "extras", "files", "parsing"},
+    {"errors", "kernels", "names"},
     {"installed"},
     {"bundled"},
     {"pipelines"},
     {"registry"},
-    {"assignments", "data", "metrics"},
+    {"data", "metrics"},
     {"pretrained"},
     {"hub"},
     {"training", "inspection"},

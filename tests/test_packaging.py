@@ -123,7 +123,7 @@ sys.modules.update(dict.fromkeys(hidden))
 
 import hf_localattn
 assert hf_localattn.__file__.startswith(sys.argv[1])
-from hf_localattn import exported, hub, inspection, models, registry, resources
+from hf_localattn import hub, inspection, models, registry, resources
 from hf_localattn_command import main
 from transformers import pipeline
 
@@ -153,7 +153,6 @@ WORK = [
 ]
 NEED = {
     "train qa --model_name_or_path model --do_train --output_dir out": ("Training", "train"),
-    "compare one other": ("`hf-localattn compare`", "train"),
     "init sla tiny another": ("SLA", "parser"),
     "inspect model --file texts.csv -o map.json": ("--file", "train"),
     "inspect model Ada -o map.png": ("-o map.png", "plot"),

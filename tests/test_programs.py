@@ -42,6 +42,7 @@ COMMANDS = [command for page in PAGES if page.name != "first_runs.md" for comman
 RUN = {
     "docs/index.md": 1,
     "docs/backbones.md": 1,
+    "docs/interactions.md": 2,
     "docs/python.md": 5,
     "docs/scripts.md": 1,
     **{f"docs/families/{name}.md": 1 for name in ("cool", "sla", "oa", "sam")},
@@ -168,7 +169,7 @@ def test_training_commands_are_understood(command):
 SEVERAL_RUNS = pytest.mark.slow(reason="several runs; tests/studies has their like")
 OF_TASKS = [training_command(page) for page in [*TASKS, "docs/negation.md"]]  # run with the programs of their pages
 SMALL = [
-    pytest.param(c, marks=SEVERAL_RUNS if {"--num_folds", "--search_space"} & {*c} else ())
+    pytest.param(c, marks=SEVERAL_RUNS if {"--num_folds", "--seeds", "--search_space"} & {*c} else ())
     for c in TRAINING
     if "tiny" in c and c not in OF_TASKS
 ]
@@ -190,6 +191,8 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     if "--num_folds" in command:
         assert len(json.loads((output / "folds.json").read_text())["folds"]) == int(given("--num_folds"))
         output /= "fold-1"
+    if "--seeds" in command:
+        output /= "seed-1"
     assert json.loads((output / "all_results.json").read_text())["eval_samples"] > 0
     assert any(output.glob(f"modeling_{given('--family').replace('-', '_')}*.py"))
 

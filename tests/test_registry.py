@@ -24,7 +24,7 @@ TEXTS = {
 
 EXCEPTIONS = {
     # Fields in help texts and messages, to show how any field is set.
-    "assignments.py": {"num_local_layers"},
+    "parsing.py": {"num_local_layers"},
     "cli/checkpoint_commands.py": {"use_conv"},
     "training/model_arguments.py": {"num_local_layers", "use_conv"},
 }

@@ -8,6 +8,7 @@ from typer import Argument, Exit, Option
 
 from hf_localattn.cli.train_command import require_parser
 from hf_localattn.names import family_names, find_family, read_config, resolve_backbone
+from hf_localattn.parsing import parse_assignments
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
@@ -60,10 +61,9 @@ def init(
     family = find_family(family)
     require_parser(family, config or ())
     resolve_backbone(backbone)
-    from hf_localattn.assignments import parse_config_fields
     from hf_localattn.hub import init_checkpoint
 
-    fields = parse_config_fields(family, config or ())
+    fields = parse_assignments(config or ())
     folder = init_checkpoint(
         family, backbone, output_dir, revision=revision, seed=seed, task=task, trained=trained, **fields
     )
@@ -150,7 +150,7 @@ def verify(
     what the model reads, and files that a load does not read. The exit code is 0 if all code is equal, and 1 if it is
     not.
     """
-    from hf_localattn.hub import verify_checkpoint
+    from hf_localattn.hub.verify import verify_checkpoint
 
     verification = verify_checkpoint(checkpoint)
     print(verification.report(with_equal=with_equal, with_diff=with_diff))

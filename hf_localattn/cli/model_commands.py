@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -11,6 +12,7 @@ from typer import Argument, Context, Option
 
 from hf_localattn.extras import require
 from hf_localattn.names import find_files, read_config, resolve_backbone
+from hf_localattn.parsing import parse_assignments
 
 # Commands import their functions when they run, because importing torch and transformers would slow down `--help`.
 
@@ -23,7 +25,14 @@ Settings = Annotated[
     ),
 ]
 
-Kind = Literal["auto", "self", "local", "gates", "tokens", "influence"]
+PICTURES = (".png", ".svg", ".pdf")
+"""Endings of the files that matplotlib writes."""
+
+Kind = Literal["auto", "self", "local", "gates", "tokens", "features", "influence"]
+
+
+def _layers(text: str) -> list[int]:
+    return [int(index) for index in text.split(",")]
 
 
 def inspect(
@@ -72,7 +81,8 @@ def inspect(
         Kind,
         Option(
             help="auto: the mechanism of the model's family; self: map of the encoder's self-attention; local: map of"
-            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; influence:"
+            " the local attention; gates: SLA's mean gate of each layer; tokens: SAM's token weights; features: SAM's"
+            " feature weights, and those that delta removed; influence:"
             " by how much the score of the prediction falls without a token."
         ),
     ] = "auto",
@@ -80,7 +90,7 @@ def inspect(
         Any,
         Option(
             metavar="N,N,...",
-            parser=lambda text: [int(number) for number in text.split(",")],
+            parser=_layers,
             help="Layers to average a map over, from 0; by default all.",
         ),
     ] = None,
@@ -93,16 +103,30 @@ def inspect(
     config: Settings = None,
 ) -> None:
     """Show attention maps, gates or token weights of a checkpoint, alone or next to those of another one."""
-    if output.suffix in (".png", ".svg", ".pdf"):
+    if bool(texts) == bool(file):
+        raise ValueError("Give either TEXT or --file.")
+    if pair is not None and len(texts or ()) != 1:
+        raise ValueError("--pair needs exactly one TEXT, the first text of the pair.")
+    if compare == checkpoint:
+        raise ValueError(f"--compare {compare} is the same checkpoint: give another one.")
+    if layers is not None and kind in ("gates", "tokens", "features", "influence"):
+        raise ValueError(f"--layers cannot be used with --kind {kind}: it selects the layers of an attention map.")
+    if output.suffix not in (*PICTURES, ".html", ".json"):
+        raise ValueError(f"-o {output}: choose a file that ends in one of {', '.join(PICTURES)}, .html, .json.")
+    if kind == "features" and output.suffix == ".html":
+        raise ValueError(f"-o {output}: --kind features has no page; choose a picture or .json.")
+    if output.suffix in PICTURES:
         require("plot", f"-o {output}")
     if file is not None:
         require("train", "--file")
-    resolve_backbone(checkpoint)
+        file = find_files(file)
+    for name in filter(None, (checkpoint, compare)):
+        resolve_backbone(name)
     from hf_localattn.inspection.command import run
 
     rows: dict[str, Any] = {"file": file, "max_samples": max_samples, "text_column_names": text_column_names}
     shown: dict[str, Any] = {"kind": kind, "layers": layers, "special_tokens": special_tokens}
-    trust: dict[str, Any] = {"trust_remote_code": trust_remote_code, "settings": config or ()}
+    trust: dict[str, Any] = {"trust_remote_code": trust_remote_code, "settings": parse_assignments(config or ())}
     run(checkpoint, output, texts or (), pair=pair, compare=compare, **rows, **shown, **trust)
 
 
@@ -137,7 +161,8 @@ def demo(
         resolve_backbone(checkpoint)
     from hf_localattn.serving.demo import run
 
-    run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=config or ())
+    settings = parse_assignments(config or ())
+    run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=settings)
 
 
 def export(
@@ -164,9 +189,14 @@ def export(
     The graph is compared with the model before it is written. `python OUT/infer.py TEXT...` runs it with onnxruntime.
     """
     require("onnx", "`hf-localattn export`")
-    content = read_config(checkpoint)
     if context.args and validation_file is None:
-        raise ValueError(f"Unknown option {context.args[0]}; options of a training script need --validation_file.")
+        option = context.args[0]
+        nearest = get_close_matches(
+            option, [name for parameter in context.command.params for name in parameter.opts], 1
+        )
+        remedy = f"Did you mean {nearest[0]}?" if nearest else "Options of a training script need --validation_file."
+        raise ValueError(f"Unknown option {option}. {remedy}")
+    content = read_config(checkpoint)
     run = None
     with TemporaryDirectory() as scratch:
         if validation_file is not None:
@@ -175,10 +205,10 @@ def export(
 
             words = ["--validation_file", find_files(validation_file), *context.args]
             run = prepare_evaluation(checkpoint, content, words, scratch)
-        from hf_localattn.exported import SETTINGS, OnnxModel
+        from hf_localattn.installed.exported import SETTINGS, OnnxModel
         from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 
-        folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=config or ())
+        folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))
         if run is not None:
             agreement = compare_with_checkpoint(run, OnnxModel.from_pretrained(folder))
             print(f"On {validation_file}, {agreement.report()}")
@@ -189,8 +219,8 @@ def export(
 
 
 RESULT = (
-    "Output folder of a training script, also with --num_folds; a pattern in quotes for several seeds, such as"
-    " 'runs/cool-*'; or a row of a reproduced table, TABLE.json:ROW or TABLE.json:ROW:TASK."
+    "Output folder of a training script, also with --seeds or --num_folds; a pattern in quotes for several seeds, such"
+    " as 'runs/cool-*'; or a row of a reproduced table, TABLE.json:ROW or TABLE.json:ROW:TASK."
 )
 
 
@@ -204,21 +234,43 @@ def compare(
             help="A score, such as eval_f1; by default all of both results. Repeat the option for more.",
         ),
     ] = None,
+    examples: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="List the rows of FILE on which two readers or classifiers differ, from the predictions in RUN_A and"
+            " RUN_B.",
+        ),
+    ] = None,
     output: Annotated[
-        Path | None, Option("-o", "--output", metavar="FILE", help="Also write the comparison as JSON.")
+        Path | None,
+        Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Also write the comparison: .json, .csv, .tex (LaTeX), or a plot as .png, .svg or .pdf; or"
+            " examples as .html.",
+        ),
     ] = None,
 ) -> None:
-    """Compare the scores of two finished results: difference, 95 % interval and corrected p-value.
+    """Compare the scores of two finished results: difference, 95 % interval, corrected p-value and effect size.
 
-    Runs are compared in pairs with the same seed or fold, by a paired t-test.
+    Runs are compared in pairs with the same seed or fold, by a paired t-test. Runs that are not finished are left out.
 
-    Printed for each score: the means of A and B, their difference with its 95 % interval, and the p-value after Holm's
-    correction for all scores with the number of pairs. Results without a common seed, on other data, or
+    Printed for each score: the means of A and B, their difference with its 95 % interval, the p-value after Holm's
+    correction for all scores with the number of pairs, and Cohen's d. Results without a common seed, on other data, or
     with a NaN score are refused.
 
     Example: `hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1`
     """
-    require("train", "`hf-localattn compare`")
+    if examples is not None:
+        require("train", "--examples")
+        if metric:
+            raise ValueError("--metric is for scores. Leave it out with --examples.")
+        from hf_localattn.studies.examples import compare_examples
+
+        print(compare_examples(first, second, examples, output))
+        return
     from hf_localattn.studies.compare import compare
 
     print(compare(first, second, metric or (), output))

@@ -17,8 +17,11 @@ from datasets import ClassLabel, Dataset, List, Value
 
 from hf_localattn.data.rows import PLACE, as_list, describe_value, label_column, shorten
 from hf_localattn.errors import join_names
+from hf_localattn.extras import LazyExtra
 
 logger = logging.getLogger(__name__)
+
+special = LazyExtra("scipy.special", "train", "A probability")
 
 # Problem types as in transformers: one class, any number of classes, or a number.
 SINGLE_LABEL = "single_label_classification"
@@ -341,6 +344,13 @@ def predictions_from_logits(logits: Any, problem_type: str) -> np.ndarray:
     if problem_type == MULTI_LABEL:
         return (logits > 0).astype(int)  # probability > 0.5
     return logits.argmax(axis=-1)
+
+
+def probabilities_from_logits(logits: np.ndarray, problem_type: str) -> np.ndarray:
+    """Convert logits (N, labels) to probabilities, which sum to 1 unless labels are sets."""
+    exact = logits.astype(np.float64)
+    shares: np.ndarray = special.expit(exact) if problem_type == MULTI_LABEL else special.softmax(exact, -1)
+    return shares
 
 
 def format_predictions(logits: Any, labels: Labels) -> list[str]:

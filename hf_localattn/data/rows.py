@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import logging
 import os
 import re
@@ -34,8 +35,11 @@ SUFFIXES = (*TABLE_SUFFIXES, *JSON_SUFFIXES)
 INDEX = "index"
 """Column with the index of each row in its file or data set.
 
-It exists only if rows have been left out, or if the rows are a part of a stream.
+It exists only if rows have been left out, if the rows are a part of a stream, or with `INPUT`.
 """
+
+INPUT = "input"
+"""Column with each row as it was read, as JSON. It exists if `Source.keeps_input`."""
 
 PLACE = "place"
 """Column with the place of each row, for error messages. It exists if a task asks for it."""
@@ -67,11 +71,13 @@ class Source:
         name: Path of the file, or name of the data set.
         rows: Pairs of a place ("line 3") and a record, or a data set.
         first: Index of the first row, if the rows are a part of a stream; None for all rows.
+        keeps_input: Loaders add the columns `INDEX` and `INPUT`.
     """
 
     name: str
     rows: Sequence[tuple[str, Any]] | Dataset
     first: int | None = None
+    keeps_input: bool = False
 
     def where(self, index: int) -> str:
         """Return the name of the source and the place of a row, given its index in the file or data set."""
@@ -176,6 +182,8 @@ def convert_rows(
     # A cached result is named after what `convert_batch` refers to: the name of a data set, not the data set.
     where = partial(_row_of, source.name) if isinstance(source.rows, Dataset) else source.where
     all_features = Features({**features, INDEX: Value("int64")})
+    if source.keeps_input:
+        all_features[INPUT] = Value("string")
 
     def convert_records(records: Iterable[tuple[int, Any]]) -> list[Record]:
         rows = []
@@ -195,6 +203,8 @@ def convert_rows(
             row[INDEX] = index
             if PLACE in features:
                 row[PLACE] = where(index)
+            if source.keeps_input:
+                row[INPUT] = json.dumps(record, ensure_ascii=False, default=str)
             rows.append(row)
         return rows
 
@@ -227,7 +237,7 @@ def convert_rows(
         place = where(min(left_out)).removeprefix(f"{source.name}, ")
         message = "%s: leaving out %d of %d rows, which have an empty text, the first one in %s."
         logger.warning(message, source.name, len(left_out), count, place)
-    elif source.first is None:
+    elif source.first is None and not source.keeps_input:
         converted = converted.remove_columns(INDEX)
     return converted
 

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, PreTrainedModel
 
-from hf_localattn.claims import LOCK, claimed
 from hf_localattn.errors import loading
-from hf_localattn.files import UNFINISHED, atomic_directory, atomic_write, remove_leftovers
+from hf_localattn.files import LOCK, UNFINISHED, atomic_directory, atomic_write, claimed, remove_leftovers
 from hf_localattn.installed.backbones import family_fields
 from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_tokenizer

@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from hf_localattn.files import atomic_write
-from hf_localattn.hub.record import TrainingRecord
+from hf_localattn.hub.record import Score, TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.installed.backbones import family_fields
 from hf_localattn.models.negation_finder import CUE_LABELS
@@ -32,6 +32,12 @@ BOUNDARY = "<!-- hf-localattn writes what is above. What is below is yours, and 
 TAG = "hf_localattn"
 
 WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")  # in transformers 5
+
+MOST_RESULTS = 5
+"""Number of scores in the metadata, which the Hub shows. A table has all."""
+
+RIVALS = ("_of_constant", "_of_linear")
+"""Ends of the names of scores that plain rivals of the model have."""
 
 
 def render_card(
@@ -65,18 +71,17 @@ def render_card(
     labels = [str(label) for label in (config.get("id2label") or {}).values()]
     is_numbered = all(re.fullmatch(r"LABEL_\d+", label) for label in labels)
     shows_labels = (task or "").endswith("classification") and not is_numbered
+    has_pairs = record is not None and bool(record.has_pairs)
     pipeline_task = None if task in WITHOUT_PIPELINE else task
     if task == "token-classification" and not set(CUE_LABELS).isdisjoint(labels):
         pipeline_task = "negation"
-    # What strangers wrote is escaped wherever the template shows it; `safe` marks our own Markdown.
-    environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_escaped
-    )
     template = files("hf_localattn.hub").joinpath("templates", "card.md").read_text(encoding="utf-8")
-    body = environment.from_string(template).render(
+    body = ENVIRONMENT.from_string(template).render(
         name=name,
-        family=family and family_notes(family.name),
-        example=family.example if family else Family.example,
+        family=family and _notes(config, family, task, pipeline_task == "negation"),
+        rivals=RIVALS,
+        has_query=family is not None and family.query is not None and not has_pairs,
+        has_pairs=has_pairs,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
         architecture=_architecture(config),
@@ -150,7 +155,7 @@ def write_card(
 
 
 def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: str) -> ModelCardData:
-    """Return the metadata that follow from the checkpoint. The scores are without losses and NaN."""
+    """Return the metadata that follow from the checkpoint, with the first scores."""
     task = _task(config)
     model_type = config["model_type"]
     backbone = (config.get("backbone_config") or {}).get("_name_or_path")
@@ -174,14 +179,20 @@ def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: st
             metric_type=_line(score.metric),
             metric_value=score.value,
         )
-        for score in record.scores
-        if score.metric != "loss" and not math.isnan(score.value)
+        for score in _headline_scores(record)
     ]
     if results:
         data.eval_results = results
         data.metrics = sorted({result.metric_type for result in results})
         data.model_name = name
     return data
+
+
+def _headline_scores(record: TrainingRecord) -> list[Score]:
+    """Return the first scores of the model, without losses and NaN. Those of test rows come first."""
+    others = ("loss", "_before", *RIVALS)
+    scores = [score for score in record.scores if not (score.metric.endswith(others) or math.isnan(score.value))]
+    return sorted(scores, key=lambda score: not score.split.startswith("test"))[:MOST_RESULTS]
 
 
 def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
@@ -211,12 +222,29 @@ def _task(config: Mapping[str, Any]) -> str | None:
     return task_of_class(_architecture(config))
 
 
+def _notes(config: Mapping[str, Any], family: Family, task: str | None, finds_cues: bool) -> dict[str, Any]:
+    """Return the texts about a family, as far as they hold for a model with this configuration."""
+    values = {**_default_fields(config, family), **config, "task": task, "finds_cues": finds_cues}
+
+    def render(text: str) -> str:
+        return " ".join(ENVIRONMENT.from_string(text).render(values).split())
+
+    notes = family_notes(family.name)
+    rendered = {name: render(notes[name]) for name in ("summary", "inputs")}
+    return notes | rendered | {"limits": [*filter(None, map(render, notes["limits"]))]}
+
+
 def _changed_fields(config: Mapping[str, Any], family: Family) -> dict[str, Any]:
     """Return the fields of the family with non-default values."""
-    default = family.config(backbone_config=config.get("backbone_config"))  # some defaults depend on the backbone
-    defaults = json.loads(default.to_json_string(use_diff=False))  # in the types of the JSON file
-    names = family_fields(family.config)
-    return {name: value for name, value in config.items() if name in names and value != defaults[name]}
+    defaults = _default_fields(config, family)
+    return {name: value for name, value in config.items() if name in defaults and value != defaults[name]}
+
+
+def _default_fields(config: Mapping[str, Any], family: Family) -> dict[str, Any]:
+    """Return the defaults of the fields of the family, in the types of the JSON file."""
+    default = family.config(backbone_config=config.get("backbone_config"))  # some depend on the backbone
+    values = json.loads(default.to_json_string(use_diff=False))
+    return {name: values[name] for name in family_fields(family.config)}
 
 
 def _listed(value: Any) -> list[Any]:
@@ -236,3 +264,13 @@ def _escaped(value: Any) -> str:
         return value
     text: str = _line(str(value))
     return text.replace("<", "&lt;").replace("`", "'").replace("|", r"\|").replace("](", "] (")
+
+
+# What strangers wrote is escaped wherever a template shows it; `safe` marks our own Markdown.
+ENVIRONMENT = Environment(
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    finalize=_escaped,
+)

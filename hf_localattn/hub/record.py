@@ -42,6 +42,8 @@ class TrainingRecord:
         rows (*optional*): Number of rows by split.
         scores (*optional*): Scores of the evaluated splits.
         hyperparameters (*optional*): Training arguments that affect the result.
+        columns (*optional*): Options of the script that name columns of the data.
+        reports (*optional*): Scores of each class by split, as `hf_localattn.metrics.class_report` returns them.
         has_pairs (*optional*): True if the inputs are pairs of texts, False for single texts.
         seed (*optional*): Random seed of the run.
         versions (*optional*, defaults to the installed ones): Versions of the libraries by name.
@@ -55,6 +57,8 @@ class TrainingRecord:
     rows: dict[str, int] = field(default_factory=dict)
     scores: tuple[Score, ...] = ()
     hyperparameters: dict[str, Any] = field(default_factory=dict)
+    columns: dict[str, StrictInt | str] = field(default_factory=dict)
+    reports: dict[str, dict[str, Any]] = field(default_factory=dict)
     has_pairs: bool | None = None
     seed: StrictInt | None = None
     versions: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in LIBRARIES})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -12,23 +13,22 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
-from hf_localattn.inspection.draw import FORMATS, draw_gates, draw_maps, draw_token_weights, picture
+from hf_localattn.inspection.draw import draw_features, draw_gates, draw_maps, draw_token_weights, picture
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import AUTO, SELF, attention_map, usual_kind
 from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
-from hf_localattn.names import find_files, resolve_backbone
+from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_checkpoint
 from hf_localattn.registry import family_of, task_of_class
 
-GATES, TOKENS, INFLUENCE = "gates", "tokens", "influence"
+GATES, TOKENS, FEATURES, INFLUENCE = "gates", "tokens", "features", "influence"
 MOST_MAPS = 6
 """Largest number of maps in a picture."""
 
 KINDS_OF_PAGES = {GATES: "Gates", TOKENS: "Token weights", INFLUENCE: "Influence of tokens"}
 """First words of the titles of pages."""
 
-SUFFIXES = (*(f".{form}" for form in FORMATS), ".html", ".json")
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 
@@ -46,26 +46,16 @@ def run(
     layers: Sequence[int] | None = None,
     special_tokens: bool = False,
     trust_remote_code: bool = False,
-    settings: Sequence[str] = (),
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Run `hf-localattn inspect`. Its help describes the arguments.
+    """Run `hf-localattn inspect`, which describes and checks the arguments.
 
     Raises:
-        ValueError: The arguments contradict each other, or the model has no attention of this kind.
+        ValueError: The model has no attention of this kind.
         OSError: A model or a file cannot be loaded.
         ImportError: The output is a picture, and matplotlib is not installed.
     """
-    if bool(texts) == bool(file):
-        raise ValueError("Give either TEXT or --file.")
-    if compare == checkpoint:
-        raise ValueError(f"--compare {compare} is the same checkpoint: give another one.")
-    if pair is not None and len(texts) != 1:
-        raise ValueError("--pair needs exactly one TEXT, the first text of the pair.")
-    if layers is not None and kind in (GATES, TOKENS, INFLUENCE):
-        raise ValueError(f"--layers cannot be used with --kind {kind}: it selects the layers of an attention map.")
-    if output.suffix not in SUFFIXES:
-        raise ValueError(f"-o {output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
-    path = None if file is None else Path(find_files(file))
+    path = None if file is None else Path(file)
     checkpoints = [checkpoint] if compare is None else [checkpoint, compare]
     names = labels(checkpoints)
     settings_of = _divide_settings(settings, checkpoints, trust_remote_code=trust_remote_code)
@@ -81,7 +71,7 @@ def run(
     for name, loaded in zip(names, models, strict=True):
         if kind == GATES:
             results.append((name, gate_values(*loaded, texts)))
-        elif kind == TOKENS:
+        elif kind in (TOKENS, FEATURES):
             results += [(name, weights) for weights in token_weights(*loaded, texts, **shows)]
         elif kind == INFLUENCE:
             results += [(name, weights) for weights in token_influence(*loaded, texts, **shows)]
@@ -96,15 +86,15 @@ def run(
     print(f"Wrote {output}{', replacing the former file' if replaced else ''}.")
 
 
-def load(name: str, *, settings: Sequence[str] = (), trust_remote_code: bool = False) -> Loaded:
+def load(name: str, *, settings: Mapping[str, Any] = MappingProxyType({}), trust_remote_code: bool = False) -> Loaded:
     """Load a model with its head in float32 and with eager attention, which returns weights, and its tokenizer."""
     return load_checkpoint(name, settings=settings, trust_remote_code=trust_remote_code, attn_implementation="eager")
 
 
 def _divide_settings(
-    settings: Sequence[str], checkpoints: Sequence[str], *, trust_remote_code: bool
-) -> dict[str, list[str]]:
-    """Return the `setting=value` strings for the tokenizer of each checkpoint.
+    settings: Mapping[str, Any], checkpoints: Sequence[str], *, trust_remote_code: bool
+) -> dict[str, dict[str, Any]]:
+    """Return the settings for the tokenizer of each checkpoint.
 
     Raises:
         ValueError: No tokenizer has a setting.
@@ -116,15 +106,16 @@ def _divide_settings(
                 config = AutoConfig.from_pretrained(resolve_backbone(name), trust_remote_code=trust_remote_code)
             family = family_of(config)
             known_settings[name] = () if family is None else family.tokenizer_settings
-    divided: dict[str, list[str]] = {name: [] for name in checkpoints}
-    for setting in settings:
-        key = setting.partition("=")[0].strip()
-        users = [name for name in checkpoints if key in known_settings[name]]
+    divided: dict[str, dict[str, Any]] = {name: {} for name in checkpoints}
+    for setting, value in settings.items():
+        users = [name for name in checkpoints if setting in known_settings[name]]
         if not users:
             every = sorted({key for keys in known_settings.values() for key in keys})
-            raise ValueError(f"--config {setting}: the tokenizer has the settings {', '.join(every) or 'none'}.")
+            raise ValueError(
+                f"--config {setting}={value}: the tokenizer has the settings {', '.join(every) or 'none'}."
+            )
         for name in users:
-            divided[name].append(setting)
+            divided[name][setting] = value
     return divided
 
 
@@ -173,10 +164,10 @@ def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
 
 
 def _content(kind: str, names: Sequence[str], results: list[tuple[str, Any]], suffix: str) -> str | bytes:
-    """Return the content of a file with one of `SUFFIXES`."""
+    """Return the content of a file with this suffix."""
     if suffix == ".json":
         return _json(kind, names, results)
-    is_of_texts = kind in (TOKENS, INFLUENCE)
+    is_of_texts = kind in (TOKENS, FEATURES, INFLUENCE)
     titles = [name for name, _ in results]
     if is_of_texts and len(names) == 1:
         titles = [""] * len(results)  # the page, or the first text, names the model
@@ -192,6 +183,8 @@ def _content(kind: str, names: Sequence[str], results: list[tuple[str, Any]], su
         return render_page(title, texts=shown) if is_of_texts else render_page(title, maps=shown)
     if kind == GATES:
         figure = draw_gates(dict(results))
+    elif kind == FEATURES:
+        figure = draw_features(values, titles)
     elif is_of_texts:
         figure = draw_token_weights(values, titles)
     elif len(results) > MOST_MAPS:
@@ -208,7 +201,7 @@ def _json(kind: str, names: Sequence[str], results: list[tuple[str, Any]]) -> st
     for name, result in results:
         fields = {field: _plain(value) for field, value in vars(result).items()}
         contents.append((name, fields) if kind == GATES else {"model": name, **fields})
-    key = {GATES: "gates", TOKENS: "texts", INFLUENCE: "texts"}.get(kind, "maps")
+    key = {GATES: "gates", TOKENS: "texts", FEATURES: "texts", INFLUENCE: "texts"}.get(kind, "maps")
     listed = dict(contents) if kind == GATES else contents
     return json.dumps({"models": list(names), key: listed}, ensure_ascii=False, indent=1) + "\n"
 

@@ -10,6 +10,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from hf_localattn.extras import import_extra
 from hf_localattn.inspection.maps import AttentionMap
 from hf_localattn.inspection.weights import GateValues, TokenWeights
@@ -160,6 +162,42 @@ def draw_token_weights(
         bar = min(0.9, 3 / height)
         scale = figure.add_axes((width / (width + 0.9), 0.95 - bar, BAR / (width + 0.9), bar))
         figure.colorbar(shade, cax=scale, label="weight of a token")
+    return figure
+
+
+def draw_features(weights: Sequence[TokenWeights], titles: Sequence[str] | None = None) -> Any:
+    """Draw the feature weights of texts, one row per text. Features that a model's delta removed are red.
+
+    Args:
+        weights: Token weights of each text, with `features`.
+        titles (*optional*): Titles of the texts.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: There are no texts, a text has no feature weights, or the number of titles is wrong.
+        ImportError: matplotlib is not installed.
+    """
+    texts = [textwrap.shorten(" ".join(text.tokens), 60) for text in weights]
+    headings = _headings(titles, texts, "text")
+    rows = [text.features for text in weights if text.features is not None]
+    if len(rows) < len(weights):
+        raise ValueError("a model has no feature weights: use one of the family sam-roberta with use_fam=true.")
+    labels = []
+    for heading, row in zip(headings, rows, strict=True):
+        removed = int((row == 0).sum())
+        labels.append(_wrapped(f"{heading}\n{removed} of {len(row)} removed", LEAST_WIDTH))
+    height = sum(label.count("\n") + 1.5 for label in labels) * LINE + 0.8
+    with _style():
+        figure = import_extra("matplotlib.figure", *EXTRA).Figure(figsize=(9, height), layout="constrained")
+        axes = figure.add_subplot()
+        shades = import_extra("matplotlib", *EXTRA).colormaps[COLORS].with_extremes(bad="tab:red")
+        shown = np.ma.masked_equal(np.stack(rows), 0.0)
+        image = axes.imshow(shown, cmap=shades, vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
+        axes.set_yticks(range(len(labels)), labels=labels)
+        axes.set(xlabel="feature (red: removed by delta)")
+        figure.colorbar(image, label="weight of a feature")
     return figure
 
 

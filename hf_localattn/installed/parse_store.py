@@ -65,7 +65,7 @@ def key_of(text: Text, words: str, pipeline: str) -> bytes:
 def encode(words: Words) -> str:
     """Return a parse as a list in JSON: the number of words, and their heads, starts and ends or null."""
     columns = (words.heads, words.starts, words.ends)
-    return json.dumps([words.number, *(None if column is None else list(column) for column in columns)])
+    return json.dumps([words.count, *(None if column is None else list(column) for column in columns)])
 
 
 def decode(content: str) -> Words:

@@ -14,7 +14,9 @@ from .cool_outlook import outlook_attention
 from .cue_markers import mark_cues
 from .modeling_oa_xlnet import *
 from .sam_baselines import *
+from .sam_entmax import *
 from .sla_baselines import *
+from .sla_distances import *
 from .tokenization_oa_xlnet import OaXLNetTokenizer
 from .tokenization_sla_bert import SlaBertTokenizer
 

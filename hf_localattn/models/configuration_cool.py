@@ -26,7 +26,8 @@ class CoolConfig(LocalAttentionConfig):
             top of the encoder; "l2g" (local to global), between the word embeddings and the encoder; "g&l" or "gl", on
             the word embeddings and parallel to the encoder.
         fusion (str, *optional*, defaults to "concat"): Combination of global and local states in mode "g&l": "concat",
-            two linear layers with GELU between them; "sum"; or "gate", a weight that each token predicts.
+            two linear layers with GELU between them; "sum"; or "gate", a weight that each token predicts. In mode
+            "g2l", "gate" is the same balance (the paper's future work), and others have no effect.
         local_attention (str, *optional*, defaults to "outlook"): Local mechanism: "outlook", the context outlooker, or
             an alternative from the paper: "none", the backbone alone; "deeper", more layers of the backbone; "conv",
             the convolutional block alone; "dynamic_conv"; "visual_outlook"; or a graph over neighboring tokens,
@@ -149,7 +150,12 @@ class CoolConfig(LocalAttentionConfig):
     def local_output_size(self) -> int:
         """Output width of the local branch: F, or the input width if the backbone reads the output."""
         feeds_the_backbone = self.mode == "l2g" or self.is_encoder_decoder
-        return self.local_input_size if feeds_the_backbone else self.local_size
+        return self.local_input_size if feeds_the_backbone or self.has_balance else self.local_size
+
+    @property
+    def has_balance(self) -> bool:
+        """True if each token weights its state before and after the local layers on top of the encoder."""
+        return self.mode == "g2l" and self.fusion == "gate" and self.local_attention not in ("none", "deeper")
 
     @property
     def output_size(self) -> int:

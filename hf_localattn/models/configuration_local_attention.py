@@ -171,7 +171,7 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     Args:
         backbone_config (PreTrainedConfig or dict, *optional*, defaults to the family's default backbone):
-            Configuration of the pretrained backbone, as an object or as a dict with its `model_type`. It is copied.
+            Configuration of the pretrained backbone, or a dict with its `model_type`. It is copied.
         initializer_range (float, *optional*, defaults to 0.02): Standard deviation of the initial weights of new
             layers and heads.
         mlm_residual (bool, *optional*, defaults to False): In masked language modeling, add the projected features of
@@ -181,8 +181,7 @@ class LocalAttentionConfig(PreTrainedConfig):
             configuration. Saving always writes the version of this code.
 
     Raises:
-        ValueError: If a field has an invalid value, the backbone is a decoder, not a text model, or a model of these
-            families, or if it is an encoder-decoder and the family does not generate.
+        ValueError: A field has an invalid value (the message names valid ones), or the backbone does not fit.
     """
 
     model_type = ""
@@ -192,7 +191,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     installed: ClassVar[InstalledServices] = InstalledServices()
     default_backbone: ClassVar[str] = "bert"
     tested_backbones: ClassVar[Sequence[str]] = (
-        *("bert", "roberta", "albert", "electra", "distilbert", "deberta-v2", "modernbert", "xlnet"),
+        *("bert", "roberta", "albert", "electra", "distilbert", "deberta-v2", "modernbert", "xlnet", "mpnet"),
     )
     generation_backbones: ClassVar[Sequence[str]] = ()
     """Tested encoder-decoder backbones; empty for families that do not generate."""

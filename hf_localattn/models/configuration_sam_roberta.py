@@ -39,6 +39,8 @@ class SamRobertaConfig(LocalAttentionConfig):
             raise an error.
         tam_hidden_size (int, *optional*): Width of the hidden layer of TAM. By default `tam_max_length // 16` for
             "position" and 16 for "token".
+        tam_softmax (str, *optional*, defaults to "softmax"): Normalization of the token weights: "softmax"; or
+            "entmax15", which gives many tokens the weight 0. It is not in the paper.
         attention_order (str, *optional*, defaults to "fam_tam"): "fam_tam", features before tokens; or "tam_fam".
         disan_hidden_size (int, *optional*, defaults to 300): Width of each direction of "disan".
         dropout (float, *optional*, defaults to 0.1): Dropout probability between the layers of the BiLSTM and before
@@ -46,14 +48,6 @@ class SamRobertaConfig(LocalAttentionConfig):
         freeze_backbone (bool, *optional*, defaults to False): Keep the encoder fixed, without gradients or dropout. A
             later change takes effect at the next call of `train()`.
         **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
-
-    Raises:
-        ValueError: A field has an invalid value. The message names the field, the value and valid ones.
-
-    Example:
-        >>> from hf_localattn import SamRobertaConfig
-        >>> SamRobertaConfig(bilstm_merge="sum").encoded_size
-        256
     """
 
     model_type = "sam-roberta"
@@ -78,6 +72,7 @@ class SamRobertaConfig(LocalAttentionConfig):
     tam_ffn: Literal["position", "token"] = "position"
     tam_max_length: Positive = 512
     tam_hidden_size: Positive | None = None
+    tam_softmax: Literal["softmax", "entmax15"] = "softmax"
     attention_order: Literal["fam_tam", "tam_fam"] = "fam_tam"
     disan_hidden_size: Positive = 300
     dropout: Probability = 0.1
@@ -85,7 +80,9 @@ class SamRobertaConfig(LocalAttentionConfig):
 
     @property
     def entry_module(self) -> str:
-        return "sam_baselines" if self.pooling in BASELINES else super().entry_module
+        if self.pooling in BASELINES:
+            return "sam_baselines"
+        return "sam_entmax" if self.has_tam and self.tam_softmax == "entmax15" else super().entry_module
 
     @property
     def has_bilstm(self) -> bool:

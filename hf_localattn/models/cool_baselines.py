@@ -32,7 +32,9 @@ class DynamicConvolutionLayer(LocalLayer):
 
     def __init__(self, config: CoolConfig):
         super().__init__()
-        size, self.window, self.num_heads = config.local_size, config.outlook_kernel_size, config.num_local_heads
+        size = config.local_size
+        self.window = config.outlook_kernel_size
+        self.num_heads = config.num_local_heads
         self.gate = nn.Linear(size, 2 * size)
         self.kernel = nn.Linear(size, self.window * self.num_heads, bias=False)
         self.output = nn.Linear(size, size)
@@ -56,8 +58,8 @@ class VisualOutlookLayer(LocalLayer):
     centered at such positions write nothing. Both steps have a residual. There is no layer norm: over one channel it
     would erase the image.
 
-    Source: VOLO: Vision Outlooker for Visual Recognition (Yuan et al., 2021), equations 1-5. One linear layer replaces
-    its multi-layer perceptron, as in COOL's equations 12 and 13.
+    Source: VOLO (Yuan et al., 2021), equations 1-5. One linear layer replaces its multi-layer perceptron, as in COOL's
+    equations 12 and 13.
     """
 
     def __init__(self, config: CoolConfig):
@@ -120,14 +122,15 @@ class RelationalGraphLayer(LocalLayer):
 
     def __init__(self, config: CoolConfig):
         super().__init__()
-        size, self.window = config.local_size, config.graph_window
+        size = config.local_size
+        self.window = config.graph_window
         self.own = nn.Linear(size, size)
         self.neighbour = nn.Linear(size, size, bias=False)
 
     def forward(
         self, states: torch.Tensor, mask: torch.Tensor | None = None, output_attentions: bool = False
     ) -> tuple[torch.Tensor, None]:
-        """Map states (B, L, H) to the same shape. This layer has no attention weights."""
+        """Map states (B, L, H) to the same shape, without attention weights."""
         edges = _edges(states, mask, self.window).to(states.dtype)
         edges[..., self.window] = 0.0  # no token is its own neighbor
         shares = edges / edges.sum(-1, keepdim=True).clamp(min=1.0)
@@ -147,7 +150,9 @@ class GraphAttentionLayer(LocalLayer):
 
     def __init__(self, config: CoolConfig):
         super().__init__()
-        size, self.window, num_heads = config.local_size, config.graph_window, config.num_local_heads
+        size = config.local_size
+        self.window = config.graph_window
+        num_heads = config.num_local_heads
         self.value = nn.Linear(size, size, bias=False)
         self.target_vector = nn.Parameter(torch.empty(num_heads, size // num_heads))
         self.source_vector = nn.Parameter(torch.empty(num_heads, size // num_heads))
@@ -165,7 +170,8 @@ class GraphAttentionLayer(LocalLayer):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Map states (B, L, H) to the same shape. Weights (B, L, 2w+1, N) are returned with `output_attentions`."""
         values = self.value(states).unflatten(-1, self.target_vector.shape)
-        as_target, as_source = (values * self.target_vector).sum(-1), (values * self.source_vector).sum(-1)
+        as_target = (values * self.target_vector).sum(-1)
+        as_source = (values * self.source_vector).sum(-1)
         scores = torch.stack([as_target + source for source in _shifts(as_source, self.window)], dim=2)
         weights = _edge_weights(functional.leaky_relu(scores, 0.2), _edges(states, mask, self.window))
         mixed = _mix(values, weights)
@@ -184,7 +190,9 @@ class HeterogeneousGraphLayer(LocalLayer):
 
     def __init__(self, config: CoolConfig):
         super().__init__()
-        size, self.window, self.num_heads = config.local_size, config.graph_window, config.num_local_heads
+        size = config.local_size
+        self.window = config.graph_window
+        self.num_heads = config.num_local_heads
         width = size // self.num_heads
         self.query = nn.Linear(size, size)
         self.key = nn.Linear(size, size, bias=False)  # softmax would cancel a bias

@@ -27,7 +27,8 @@ class ShiftedConvolution(nn.Conv1d):
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Map states (B, N, H) to (B, N + 1 - k, F)."""
         assert self.bias is not None
-        kernel, length = self.kernel_size[0], states.shape[1] + 1 - self.kernel_size[0]
+        kernel = self.kernel_size[0]
+        length = states.shape[1] + 1 - self.kernel_size[0]
         products = functional.linear(states, self.weight.permute(2, 0, 1).flatten(0, 1))
         products = products.unflatten(-1, (kernel, self.out_channels))
         return sum((products[:, offset : offset + length, offset] for offset in range(kernel)), start=self.bias)
@@ -43,7 +44,8 @@ class ConvolutionBlock(nn.Module):
     def __init__(self, config: CoolConfig):
         super().__init__()
         self.kernel_sizes = tuple(config.conv_kernel_sizes)
-        self.pooling, self.alignment = config.conv_pooling, config.conv_alignment
+        self.pooling = config.conv_pooling
+        self.alignment = config.conv_alignment
         self.convolutions = nn.ModuleList(
             ShiftedConvolution(config.local_input_size, config.conv_filters, kernel) for kernel in self.kernel_sizes
         )
@@ -81,7 +83,8 @@ def adaptive_pool(features: torch.Tensor, mask: torch.Tensor | None, pooling: st
         # Padding uses the window of the nearest token, so that its values stay finite.
         index = torch.minimum((index - first).clamp(min=0), tokens - 1)
     # Start and end of each window, relative to the output's index: (B or 1, L).
-    start, end = index * extra // tokens, 1 + ((index + 1) * extra + tokens - 1) // tokens
+    start = index * extra // tokens
+    end = 1 + ((index + 1) * extra + tokens - 1) // tokens
     candidates = []
     neutral = torch.finfo(features.dtype).min if pooling == "max" else 0.0
     for offset in range(extra + 1):

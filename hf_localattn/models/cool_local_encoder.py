@@ -1,7 +1,6 @@
 """Local layers of COOL, and the base class of its models.
 
-Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing
-Tasks (Zhu, Ng and Bressan), section 3.3.
+Source: COOL, a Context Outlooker (Zhu, Ng and Bressan), section 3.3.
 
 Shapes: B batch, L tokens, F width of the local layers, K window, N heads.
 """
@@ -32,10 +31,12 @@ class OutlookLayer(LocalLayer):
 
     def __init__(self, config: CoolConfig):
         super().__init__()
-        size, self.window = config.local_size, config.outlook_kernel_size
+        size = config.local_size
+        self.window = config.outlook_kernel_size
         self.num_heads = config.outlook_num_heads or size
         self.scale = (size // self.num_heads) ** -0.5
-        self.joint_softmax, self.mask_outside_window = config.outlook_softmax == "window", config.mask_outside_window
+        self.joint_softmax = config.outlook_softmax == "window"
+        self.mask_outside_window = config.mask_outside_window
         self.dropout = config.outlook_dropout
         self.value = nn.Linear(size, size, bias=config.qkv_bias)
         self.attention_scores = nn.Linear(size, self.window * self.window * self.num_heads, bias=config.qkv_bias)
@@ -69,8 +70,38 @@ LAYERS: dict[str, type[LocalLayer]] = {"outlook": OutlookLayer}
 """Classes of local layers by the value of `local_attention`. `cool_baselines.py` adds those of the baselines."""
 
 
+class Fusion(nn.Module):
+    """Combine the global and the local state of every token, which the paper does not define.
+
+    "concat" has two linear layers with GELU between them over both states; "sum" adds the projected local state to the
+    global one; "gate" averages these two, by a weight that each token predicts.
+    """
+
+    def __init__(self, config: CoolConfig):
+        super().__init__()
+        self.kind = config.fusion
+        size = config.backbone_config.hidden_size
+        local_size = config.local_size
+        self.projection = nn.Linear(size + local_size if self.kind == "concat" else local_size, size)
+        if self.kind == "concat":
+            self.output = nn.Linear(size, size)
+        elif self.kind == "gate":
+            self.balance = nn.Linear(2 * size, 1)
+
+    def forward(self, global_states: torch.Tensor, local_states: torch.Tensor) -> torch.Tensor:
+        """Map global states (B, L, H) and local states (B, L, F) to (B, L, H)."""
+        if self.kind == "concat":
+            joined = torch.cat([global_states, local_states], dim=-1)
+            return self.output(functional.gelu(self.projection(joined)))
+        local_states = self.projection(local_states)
+        if self.kind == "sum":
+            return global_states + local_states
+        gate = self.balance(torch.cat([global_states, local_states], dim=-1)).sigmoid()
+        return gate * global_states + (1 - gate) * local_states
+
+
 class LocalEncoder(nn.Module):
-    """Optional convolutional block, local layers, and a projection to the output width if that differs."""
+    """Optional convolutional block, local layers, and a projection or fusion to the output width if needed."""
 
     def __init__(self, config: CoolConfig):
         super().__init__()
@@ -78,7 +109,8 @@ class LocalEncoder(nn.Module):
         layers = range(config.num_active_local_layers)
         self.layers = nn.ModuleList(config.choose_layer("local_attention", LAYERS)(config) for _ in layers)
         self.projection = None
-        if config.local_size != config.local_output_size:
+        self.fusion = Fusion(config) if config.has_balance else None
+        if config.local_size != config.local_output_size and self.fusion is None:
             self.projection = nn.Linear(config.local_size, config.local_output_size)
 
     def forward(
@@ -89,6 +121,7 @@ class LocalEncoder(nn.Module):
         With `output_attentions` the weights of all layers that have weights are returned, too: (B, L, K, K, N) of
         outlook layers, and (B, L, neighbors from left to right, N) of others.
         """
+        inputs = states
         if self.convolution_block is not None:
             states = self.convolution_block(states, mask)
         all_weights: tuple[torch.Tensor, ...] = ()
@@ -98,6 +131,8 @@ class LocalEncoder(nn.Module):
                 all_weights += (weights,)
         if self.projection is not None:
             states = self.projection(states)
+        elif self.fusion is not None:
+            states = self.fusion(inputs, states)
         return states, all_weights if output_attentions else None
 
 

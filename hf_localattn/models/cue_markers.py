@@ -43,7 +43,10 @@ def mark_cues(tokens: Sequence[str], cue: Sequence[int], cue_type: str | None = 
     """
     if cue_type is not None and cue_type not in tuple(TYPED_MARKERS):
         raise ValueError(f"`cue_type` is {cue_type!r}; choose one of {', '.join(map(repr, TYPED_MARKERS))}, or None.")
-    if not isinstance(cue, Sequence) or len(tokens) != len(cue) or not all(one in (0, 1) for one in cue):
+    if not isinstance(cue, Sequence) or len(tokens) != len(cue) or not all(label in (0, 1) for label in cue):
         raise ValueError(f"`cue` is {cue!r} for {len(tokens)} words: give 0 or 1 for each.")
     marker = CUE_MARKER if cue_type is None else TYPED_MARKERS[cue_type]
-    return [one for token, is_cue in zip(tokens, cue, strict=True) for one in ([marker, token] if is_cue else [token])]
+    marked: list[str] = []
+    for token, is_cue in zip(tokens, cue, strict=True):
+        marked += [marker, token] if is_cue else [token]
+    return marked

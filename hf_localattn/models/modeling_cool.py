@@ -1,7 +1,6 @@
 """COOL: a pretrained encoder with a context outlooker on top of, below or parallel to it.
 
-Source: COOL, a Context Outlooker, and its Application to Question Answering and other Natural Language Processing
-Tasks (Zhu, Ng and Bressan), section 3 and figures 1 and 2.
+Source: COOL, a Context Outlooker, and its Application to Question Answering (Zhu, Ng and Bressan), section 3.
 
 Shapes: B batch, L tokens, H width of the encoder, F width of the local layers.
 """
@@ -9,13 +8,12 @@ Shapes: B batch, L tokens, H width of the encoder, F width of the local layers.
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional
 from transformers.loss.loss_utils import ForQuestionAnsweringLoss
 from transformers.utils import can_return_tuple
 
 from .configuration_cool import CoolConfig
-from .cool_local_encoder import CoolPreTrainedModel, LocalEncoder
+from .cool_local_encoder import CoolPreTrainedModel, Fusion, LocalEncoder
 from .modeling_local_attention import LocalModelOutput, check_inputs
 from .task_heads import (
     MaskedLMHead,
@@ -24,34 +22,6 @@ from .task_heads import (
     SequenceClassificationHead,
     TokenClassificationHead,
 )
-
-
-class Fusion(nn.Module):
-    """Combine the global and the local state of every token, for local layers that are parallel to the encoder.
-
-    The paper does not define fusion. "concat" has two linear layers with GELU between them over both states; "sum"
-    adds the projected local state to the global one; "gate" averages these two, by a weight that each token predicts.
-    """
-
-    def __init__(self, config: CoolConfig):
-        super().__init__()
-        self.kind, size, local_size = config.fusion, config.backbone_config.hidden_size, config.local_size
-        self.projection = nn.Linear(size + local_size if self.kind == "concat" else local_size, size)
-        if self.kind == "concat":
-            self.output = nn.Linear(size, size)
-        elif self.kind == "gate":
-            self.balance = nn.Linear(2 * size, 1)
-
-    def forward(self, global_states: torch.Tensor, local_states: torch.Tensor) -> torch.Tensor:
-        """Map global states (B, L, H) and local states (B, L, F) to (B, L, H)."""
-        if self.kind == "concat":
-            joined = torch.cat([global_states, local_states], dim=-1)
-            return self.output(functional.gelu(self.projection(joined)))
-        local_states = self.projection(local_states)
-        if self.kind == "sum":
-            return global_states + local_states
-        gate = self.balance(torch.cat([global_states, local_states], dim=-1)).sigmoid()
-        return gate * global_states + (1 - gate) * local_states
 
 
 class CoolModel(CoolPreTrainedModel):
@@ -93,7 +63,8 @@ class CoolModel(CoolPreTrainedModel):
             words = states if input_ids is None else self.get_input_embeddings()(input_ids)
             local, weights = self.local_encoder(words, mask, kwargs["output_attentions"])
             if self.config.mode == "l2g":
-                input_ids, inputs_embeds = None, local
+                input_ids = None
+                inputs_embeds = local
         outputs = self.forward_backbone(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
         )

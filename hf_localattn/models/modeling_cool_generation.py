@@ -51,15 +51,12 @@ class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
         return SourceEncoder(self)
 
     def get_decoder(self) -> nn.Module:
-        """Return the backbone's decoder."""
         return self.backbone.get_decoder()
 
     def get_output_embeddings(self) -> nn.Module:
-        """Return the backbone's language modeling head."""
         return self.backbone.get_output_embeddings()
 
     def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
-        """Replace the backbone's language modeling head."""
         self.backbone.set_output_embeddings(new_embeddings)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Module:

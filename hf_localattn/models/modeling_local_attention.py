@@ -172,11 +172,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         return self.base_model.backbone
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the word embeddings of the backbone."""
         return self.backbone_model.get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word embeddings of the backbone."""
         self.backbone_model.set_input_embeddings(value)
         self._freeze()
 
@@ -204,13 +202,13 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         inputs = inspect.signature(self.backbone.forward).parameters
         self.takes_position_ids = "position_ids" in inputs
         self.takes_token_type_ids = "token_type_ids" in inputs
-        embeddings = getattr(self.backbone, "embeddings", None)
-        # RoBERTa and models derived from it count positions from the padding index + 1.
-        counts_from_padding = hasattr(embeddings, "create_position_ids_from_input_ids")
+        embeddings: Any = getattr(self.backbone, "embeddings", None)
+        # RoBERTa, MPNet and models derived from them count positions from the padding index + 1.
+        counts_from_padding = hasattr(embeddings, "create_position_ids_from_inputs_embeds")
         # Untested backbones may count in other ways (Nystromformer): leave positions to them.
         is_known = config.model_type in self.config.tested_backbones or counts_from_padding
         self.sets_position_ids = self.takes_position_ids and is_known
-        self.first_position = config.pad_token_id + 1 if counts_from_padding else 0
+        self.first_position = embeddings.padding_idx + 1 if counts_from_padding else 0
 
     def _finalize_loading(self) -> None:
         """Restore what `from_pretrained` resets: frozen parameters, and the dtype of XLNet."""

@@ -10,7 +10,7 @@ from transformers.utils import can_return_tuple, logging
 
 from .configuration_oa_xlnet import OaXLNetConfig
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
-from .oa_attention import OrthogonalAttentionBlock, query_positions
+from .oa_attention import OrthogonalAttentionBlock, add_text, query_positions
 from .oa_interaction import HeadwiseLinear, initialize
 from .task_heads import (
     MaskedLMHead,
@@ -66,9 +66,6 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
 
         The mask `query_mask` (B, L) is 1 at the tokens of the query, such as a question or the cue of a negation. A
         row may have any number of them. `local_attention="none"` ignores it. The other inputs are those of the heads.
-
-        Raises:
-            ValueError: `query_mask` is missing, or inputs have invalid shapes.
         """
         self.resolve_output_flags(kwargs)
         shape = check_inputs(input_ids, inputs_embeds, attention_mask).shape[:2]
@@ -92,7 +89,10 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
             local = self.dropout(states)
             for block in self.blocks:
                 query = local.gather(1, places)
-                local, attention = block(local, query, mask, real, kwargs["output_attentions"])
+                is_query = real
+                if self.config.text_in_query:
+                    query, is_query = add_text(query, is_query, local, mask)
+                local, attention = block(local, query, mask, is_query, kwargs["output_attentions"])
                 weights.append(attention)
             states = self.dropout(local) + states
         return LocalModelOutput(
@@ -127,20 +127,7 @@ class OaXLNetForSequenceClassification(OaXLNetPreTrainedModel, SequenceClassific
 
 
 class OaXLNetForTokenClassification(OaXLNetPreTrainedModel, TokenClassificationHead):
-    """OA with a token classification head, such as for negation scope with the cue as the query (section 4).
-
-    Example:
-        >>> from transformers import AutoTokenizer
-        >>> from hf_localattn import OaXLNetForTokenClassification, OaXLNetTokenizer
-        >>> from hf_localattn.resources import tiny_backbone
-        >>> backbone = tiny_backbone()  # or "xlnet-base-cased"
-        >>> model = OaXLNetForTokenClassification.from_backbone(backbone, num_labels=2)
-        >>> tokenizer = OaXLNetTokenizer.from_backbone(AutoTokenizer.from_pretrained(backbone))
-        >>> _ = model.resize_token_embeddings(len(tokenizer))
-        >>> inputs = tokenizer("Mira is [CUE] not the baker.", return_tensors="pt")
-        >>> model(**inputs).logits.shape == (*inputs.input_ids.shape, 2)
-        True
-    """
+    """OA with a token classification head, such as for negation scope with the cue as the query (section 4)."""
 
 
 class OaXLNetForMultipleChoice(OaXLNetPreTrainedModel, MultipleChoiceHead):

@@ -103,14 +103,11 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
 
         The inputs are those of the heads. With `output_attentions` the output has `feature_attention` (B, D) and
         `token_attention` (B, L), if the model computes them.
-
-        Raises:
-            ValueError: A text has more tokens than `tam_max_length`, or inputs are invalid.
         """
         self.resolve_output_flags(kwargs)
-        given = check_inputs(input_ids, inputs_embeds, attention_mask)
+        length = check_inputs(input_ids, inputs_embeds, attention_mask).shape[1]
         mask = None if attention_mask is None else ensure_nonempty_mask(attention_mask != 0)
-        self.check_length(given.shape[1], mask)
+        self.check_length(length, mask)
         outputs = self.forward_backbone(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
         )
@@ -126,8 +123,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
                 states, features, tokens = self.sequential_attention(states, mask)
             pooled = masked_mean(states, mask) if tokens is None else states.sum(1)
         if self.pooling_attention is not None or self.config.has_tam:  # their states have the factor of the weights
-            length = states.shape[1] if mask is None else mask.sum(-1)[:, None, None].to(states.dtype)
-            states = states * length
+            states = states * (length if mask is None else mask.sum(-1)[:, None, None].to(states.dtype))
         wants_attentions = kwargs["output_attentions"]
         return LocalModelOutput(
             last_hidden_state=states,
@@ -165,18 +161,7 @@ class SamRobertaForQuestionAnswering(SamRobertaPreTrainedModel, QuestionAnswerin
 
 
 class SamRobertaForSequenceClassification(SamRobertaPreTrainedModel, SequenceClassificationHead):
-    """SAM with a classification or regression head for texts and pairs of texts (section 3.4).
-
-    Example:
-        >>> from transformers import AutoTokenizer
-        >>> from hf_localattn import SamRobertaForSequenceClassification
-        >>> from hf_localattn.resources import tiny_backbone
-        >>> backbone = tiny_backbone()  # or "roberta-base"
-        >>> model = SamRobertaForSequenceClassification.from_backbone(backbone, num_labels=3)
-        >>> tokenizer = AutoTokenizer.from_pretrained(backbone)
-        >>> model(**tokenizer("The baker is Mira.", return_tensors="pt")).logits.shape
-        torch.Size([1, 3])
-    """
+    """SAM with a classification or regression head for texts and pairs of texts (section 3.4)."""
 
 
 class SamRobertaForTokenClassification(SamRobertaPreTrainedModel, TokenClassificationHead):

@@ -5,7 +5,7 @@ to transformers' task classes, and keep the pretrained pooler.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import torch
@@ -25,7 +25,7 @@ from transformers.utils import can_return_tuple
 
 from .configuration_sla_bert import GATED, STRUCTURE, SlaBertConfig
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
-from .sla_attention import LocalGate
+from .sla_attention import DistanceSlope, LocalGate
 from .sla_masks import limited_rows, shifted_heads, syntax_tables, window_tables
 from .sla_row_blocks import is_split
 from .sla_self_attention import (
@@ -75,6 +75,10 @@ BASELINES: dict[str, type[SyntaxLayers]] = {}
 """Baselines without gates by `local_attention`; sla_baselines.py adds them."""
 
 
+LOCAL_MASKS: dict[str, Callable[..., Any]] = {}
+"""Masks of local attention by `local_attention` or `pair_attention`; sla_distances.py adds them."""
+
+
 class BackboneHead(nn.Module):
     """Classification head of a model of transformers for sequences or choices, from `build_reference_head`."""
 
@@ -115,6 +119,8 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
             for part in module.modules():  # gates in the backbone, which would initialize them differently
                 if isinstance(part, LocalGate):
                     init.constant_(part.bias, self.config.gate_bias_init)
+                elif isinstance(part, DistanceSlope):
+                    part.initialize()
         elif isinstance(module, SyntaxLayers):
             module.initialize()
 
@@ -157,7 +163,9 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
         )
 
     def fresh_modules(self) -> Iterator[nn.Module]:
-        yield from (module for module in self.backbone_model.modules() if isinstance(module, LocalGate))
+        for module in self.backbone_model.modules():
+            if isinstance(module, LocalGate | DistanceSlope):
+                yield module
         pooler = getattr(self.backbone_model, "pooler", None)
         if self.config.pooler_begins_afresh and pooler is not None:
             yield pooler
@@ -182,6 +190,12 @@ class SlaBertModel(SlaBertPreTrainedModel):
             localize(chosen)
             for attention in chosen:
                 attention.gate = LocalGate(config.backbone_config.hidden_size)
+                if kind == "soft":
+                    attention.slope = DistanceSlope()
+        self.local_mask = None
+        if config.has_own_mask:
+            field = "local_attention" if kind == "soft" else "pair_attention"
+            self.local_mask = config.choose_layer(field, LOCAL_MASKS)
         self.syntax_layer: SyntaxLayers | None = None
         if kind not in (*GATED, "none"):
             self.syntax_layer = config.choose_layer("local_attention", BASELINES)(self.backbone, config)
@@ -204,8 +218,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         `SlaBertTokenizer` returns `word_index` and `dep_heads`, each (B, L), -1 at special tokens and padding. The
         first is the index of each token's word, which the second segment continues; at tokens that all tokens may
         attend to, it is -2 - index. The second is the position of the first token of the word's head; a root points at
-        its own first token. "syntax" and "sgnet" need both, "window" the first, "lisa" the second in training. The
-        other inputs are those of the heads.
+        its own first token. "syntax", "soft" and "sgnet" need both, "window" the first, "lisa" the second in training.
+        The other inputs are those of the heads.
 
         With `output_attentions=True` the output has `gates`; with `attn_implementation="eager"` it also has
         `local_attentions` (B, heads, L, L), and its `attentions` are the mixture of global and local attention
@@ -216,8 +230,14 @@ class SlaBertModel(SlaBertPreTrainedModel):
         states = check_inputs(input_ids, inputs_embeds, attention_mask)
         tokens = None if attention_mask is None else attention_mask != 0
         structure = self.checked_structure(states, tokens, word_index=word_index, dep_heads=dep_heads)
-        record, local_loss = LocalAttentionRecord(), None
-        if self.config.local_attention in GATED:
+        record = LocalAttentionRecord()
+        local_loss = None
+        if self.local_mask is not None:
+            kwargs |= {
+                "record": record,
+                "local_mask": self.local_mask(self.config, self.backbone, input_ids, tokens, **structure),
+            }
+        elif self.config.local_attention in GATED:
             kwargs |= {"record": record, **self.gated_masks(states, tokens, wants_attentions, **structure)}
         elif self.syntax_layer is not None:
             record, more = self.syntax_layer.start(structure, tokens)
@@ -225,7 +245,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         outputs = self.forward_backbone(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
         )
-        states, pooled = outputs.last_hidden_state, None
+        states = outputs.last_hidden_state
+        pooled = None
         if self.syntax_layer is not None:
             states, local_loss = self.syntax_layer(states, record)
         if getattr(self.backbone, "pooler", None) is not None:
@@ -248,7 +269,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         Code that does not know these inputs, such as transformers' pipelines, pads them with 0. After such padding on
         the left, heads are shifted.
         """
-        needed, kind = self.config.required_inputs, self.config.local_attention
+        needed = self.config.required_inputs
+        kind = self.config.local_attention
         for name, value in structure.items():
             if value is None and name in needed and kind != "lisa":  # which needs it in training
                 raise ValueError(
@@ -271,7 +293,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
         self, states: torch.Tensor, tokens: torch.Tensor | None, wants_attentions: bool, **structure: torch.Tensor
     ) -> dict[str, Any]:
         """Return the masks of gated layers: whole ones, or those of attention in a kernel or by blocks of rows."""
-        config, backbone = self.config, self.backbone
+        config = self.config
+        backbone = self.backbone
         if config.local_attention == "window":
             tables = window_tables(**structure, window_size=config.window_size)
         else:
@@ -284,9 +307,11 @@ class SlaBertModel(SlaBertPreTrainedModel):
         rows = limited_rows(tables.rows, tokens)
         local: Any
         if not wants_attentions and is_in_kernel(backbone, tables):
-            local, pads = tables.without_padding(tokens), tokens
+            local = tables.without_padding(tokens)
+            pads = tokens
         elif not wants_attentions and is_split(states, backbone.config._attn_implementation):
-            local, pads = rows, None if tokens is None or tokens.all() else tokens
+            local = rows
+            pads = None if tokens is None or tokens.all() else tokens
         else:
             return {"local_mask": prepared_mask(rows(slice(None)), backbone.config, backbone.dtype)}
         if pads is None:

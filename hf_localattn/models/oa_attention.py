@@ -1,7 +1,6 @@
 """Orthogonal attention: context tokens attend to query tokens, with keys and values for each pair.
 
-Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), sections 3.1
-and 3.2.
+Source: Orthogonal Attention (Khandelwal and Attar), sections 3.1 and 3.2.
 
 Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k the width of a head.
 """
@@ -14,33 +13,31 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .configuration_oa_xlnet import BIDIRECTIONAL, OaXLNetConfig
-from .masking import argsort_mask_first, ensure_nonempty_mask, masked_softmax
-from .oa_interaction import ContextualQueryVectors, PairInteraction, PairMaps, QueryVectors
+from .configuration_oa_xlnet import INTERACTIONS, OaXLNetConfig
+from .masking import argsort_mask_first, ensure_nonempty_mask, masked_mean, masked_softmax
+from .oa_interaction import BETAS, PairInteraction, PairMaps
 
 
 class OrthogonalAttention(nn.Module):
     """Multi-head orthogonal attention.
 
     Each head computes `C_i = sum_j softmax_j(K_ij . Q_j / sqrt(d)) V_ij`. The heads are concatenated and multiplied by
-    W_D. The function alpha gives keys K and values V of pairs of a context token i and a query token j. The function
-    beta gives query vectors Q of query tokens. With one query token the softmax is always 1, and the gradient of beta
-    is 0.
+    W_D. The function alpha gives keys K and values V of pairs of a context token i and a query token j, and beta the
+    query vectors Q. With one query token the softmax is always 1, and the gradient of beta is 0.
 
     With `oa_chunk_size` keys and values are computed for some context tokens at a time, and recomputed in the backward
-    pass, with memory for (B, chunk, N, D) in place of (B, M, N, D). Chunks smaller than d save no more memory, since
-    the maps of the query tokens are (B, N, D, d).
+    pass, with memory for (B, chunk, N, D) in place of (B, M, N, D), but for at least (B, N, D, d).
     """
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
         size = config.backbone_config.hidden_size
-        self.is_bidirectional = config.local_attention in BIDIRECTIONAL
-        self.shares_context = self.is_bidirectional and config.share_context_projection
+        self.shares_context = config.share_context_projection
         self.interaction = PairInteraction(config)
-        self.query_vectors = ContextualQueryVectors(config) if self.is_bidirectional else QueryVectors(config)
+        self.query_vectors = BETAS[INTERACTIONS[config.local_attention].beta](config)
         self.output = nn.Linear(size, size, bias=False)
-        self.dropout, self.chunk_size = config.oa_dropout, config.oa_chunk_size
+        self.dropout = config.oa_dropout
+        self.chunk_size = config.oa_chunk_size
 
     def forward(
         self,
@@ -52,15 +49,12 @@ class OrthogonalAttention(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Compute the attention Z (B, M, D) of context tokens (B, M, D) to query tokens (B, N, D).
 
-        The masks (B, M) and (B, N) are True at tokens and False at padding. With `output_attentions` the weights
-        before dropout (B, k, M, N) are returned, too. Rows without query tokens get zeros.
+        The masks (B, M) and (B, N) are True at tokens. With `output_attentions` the weights before dropout
+        (B, k, M, N) are returned, too. Rows without query tokens get zeros.
         """
         keys, values = self.interaction(context, query)
-        if self.is_bidirectional:
-            seen = keys.features if self.shares_context else context
-            vectors = self.query_vectors(query, seen, ensure_nonempty_mask(context_mask))
-        else:
-            vectors = self.query_vectors(query)
+        seen = keys.features if self.shares_context else context
+        vectors = self.query_vectors(query, seen, ensure_nonempty_mask(context_mask))
         vectors = vectors.transpose(1, 2) * vectors.shape[-1] ** -0.5
 
         if self.chunk_size is None:
@@ -68,12 +62,10 @@ class OrthogonalAttention(nn.Module):
         else:
             recomputed = partial(checkpoint, self._attend, use_reentrant=False)
             attend = recomputed if torch.is_grad_enabled() else self._attend
-            parts = []
-            both = (one.features.split(self.chunk_size, dim=-1) for one in (keys, values or keys))
-            for of_keys, of_values in zip(*both, strict=True):
-                some = keys._replace(features=of_keys), values and values._replace(features=of_values)
-                parts.append(attend(vectors, query_mask, *some))
-            mixed, weights = (torch.cat(one, dim=-1) for one in zip(*parts, strict=True))
+            key_chunks = keys.split(self.chunk_size)
+            value_chunks = [None] * len(key_chunks) if values is None else values.split(self.chunk_size)
+            parts = [attend(vectors, query_mask, *chunk) for chunk in zip(key_chunks, value_chunks, strict=True)]
+            mixed, weights = (torch.cat(chunks, dim=-1) for chunks in zip(*parts, strict=True))
         mixed = self.output(mixed.permute(0, 3, 1, 2).flatten(-2))
         return mixed, weights.transpose(-1, -2) if output_attentions else None
 
@@ -157,3 +149,16 @@ def query_positions(query_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
         torch._check(size <= order.shape[1])
         order = order[:, :size]
     return order, query_mask.gather(1, order)
+
+
+def add_text(
+    query: torch.Tensor, query_mask: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Add the mean of the context (B, M, D) to the query tokens (B, N, D) and to their mask (B, N), as a last token.
+
+    Rows without query tokens stay without one. A copy of a token in place of the mean would not train beta: with equal
+    values, the weights of the softmax do not matter.
+    """
+    text = masked_mean(context, ensure_nonempty_mask(context_mask))
+    mask = torch.cat([query_mask, query_mask.any(-1, keepdim=True)], dim=-1)
+    return torch.cat([query, text.unsqueeze(1)], dim=1), mask

@@ -1,22 +1,22 @@
 """The functions alpha (keys and values of pairs of tokens) and beta (query vectors) of orthogonal attention.
 
-Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), section 3.3.
+Source: Orthogonal Attention (Khandelwal and Attar), section 3.3.
 
 Shapes: B batch, M context tokens, N query tokens, D width, k heads, d = D / k the width of a head, s = sqrt(d).
 
 The input of alpha's last linear layer is linear in the features of the context token: these are multiplied by features
-of the query token (em, emb), or convolved with filters from the query token (c, ca). Both steps together are one
-linear map for each query token. No tensor over pairs is needed before the keys and values.
+of the query token (em, emb), or convolved with filters from it (c, ca). Both steps together are one linear map for
+each query token, and no tensor over pairs is needed before the keys and values.
 """
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import nn
 from transformers import initialization as init
 
-from .configuration_oa_xlnet import CONVOLUTIONAL, OaXLNetConfig
+from .configuration_oa_xlnet import INTERACTIONS, OaXLNetConfig
 from .masking import masked_softmax
 
 
@@ -24,14 +24,18 @@ class PairMaps(NamedTuple):
     """Keys or values of all pairs before they are computed, as a linear map for each query token.
 
     Args:
-        features: (B, k, d, M) features of the context tokens.
-        weight: (B, k, N, d, d) weights of the maps, as [..., out, in].
-        bias: (B, k, N, d) biases of the maps.
+        features: (B, k, d, M), of the context tokens.
+        weight: (B, k, N, d, d), of the maps, as [..., out, in].
+        bias: (B, k, N, d), of the maps.
     """
 
     features: torch.Tensor
     weight: torch.Tensor
     bias: torch.Tensor
+
+    def split(self, size: int) -> list[Self]:
+        """Split the context into chunks of tokens."""
+        return [self._replace(features=features) for features in self.features.split(size, dim=-1)]
 
     def vectors(self) -> torch.Tensor:
         """Compute the keys or values (B, k, N, d, M)."""
@@ -77,54 +81,54 @@ def head_features(states: torch.Tensor, layer: nn.Linear, num_heads: int) -> tor
     return layer(states).relu().unflatten(-1, (num_heads, -1)).permute(0, 2, 3, 1)
 
 
-class ElementwiseTrunk(nn.Module):
-    """Pair features as products of context and query features (OA-EM, OA-EMB)."""
+class PairFeatures(nn.Module):
+    """Base class of pair features, the input of alpha's last layer. `num_features` is their number in a head."""
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        size, self.num_heads = config.backbone_config.hidden_size, config.block_heads
-        self.context = nn.Linear(size, size)
-        self.query = nn.Linear(size, size)
-        self.num_features = size // self.num_heads
+        self.size = config.backbone_config.hidden_size
+        self.num_heads = config.block_heads
+        self.num_features = self.size // self.num_heads
+        self.context = nn.Linear(self.size, self.size)
 
     def context_features(self, context: torch.Tensor) -> torch.Tensor:
         """Map the context (B, M, D) to the features C1 of each head (B, k, d, M)."""
         return head_features(context, self.context, self.num_heads)
 
     def pair_maps(self, query: torch.Tensor, last: LastLinear) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the linear map of each query token (B, N, D) from context features to outputs of alpha's last layer.
+        """Return weights and biases of `PairMaps`, from query tokens (B, N, D) and alpha's last layer."""
+        raise NotImplementedError
 
-        The maps have weights (B, k, N, d, d), as [..., out, in], and biases (B, k, N, d).
-        """
+
+class ElementwiseTrunk(PairFeatures):
+    """Pair features as products of context and query features (OA-EM, OA-EMB)."""
+
+    def __init__(self, config: OaXLNetConfig):
+        super().__init__(config)
+        self.query = nn.Linear(self.size, self.size)
+
+    def pair_maps(self, query: torch.Tensor, last: LastLinear) -> tuple[torch.Tensor, torch.Tensor]:
         weight, bias = last()
         features = self.query(query).relu().unflatten(-1, (self.num_heads, 1, -1)).transpose(1, 2)
         return weight[:, None] * features, bias[:, None].expand(*features.shape[:3], -1)
 
 
-class ConvolutionTrunk(nn.Module):
+class ConvolutionTrunk(PairFeatures):
     """Pair features as convolutions of context features with filters from the query token (OA-C, OA-CA).
 
-    Filters have size s and stride s, so that each gives s outputs. The outputs of one filter are adjacent. There are
-    `conv_num_filters` filters for each query token and head: by default s, as in the paper's text; the printed
-    equation has 1.
+    Filters have size s and stride s, so that each gives s outputs, which are adjacent. Each query token and head has
+    `conv_num_filters`: by default s, as in the paper's text; the printed equation has 1.
     """
 
     def __init__(self, config: OaXLNetConfig):
-        super().__init__()
-        size, self.num_heads = config.backbone_config.hidden_size, config.block_heads
-        self.width = math.isqrt(size // self.num_heads)
+        super().__init__(config)
+        self.width = math.isqrt(self.size // self.num_heads)
         self.num_filters = config.conv_num_filters or self.width
-        self.context = nn.Linear(size, size)
-        self.filters = nn.Linear(size, self.num_heads * self.num_filters * self.width)
-        self.biases = nn.Linear(size, self.num_heads * self.num_filters)
         self.num_features = self.num_filters * self.width
-
-    def context_features(self, context: torch.Tensor) -> torch.Tensor:
-        """Map the context (B, M, D) to the features C1 of each head (B, k, d, M)."""
-        return head_features(context, self.context, self.num_heads)
+        self.filters = nn.Linear(self.size, self.num_heads * self.num_features)
+        self.biases = nn.Linear(self.size, self.num_heads * self.num_filters)
 
     def pair_maps(self, query: torch.Tensor, last: LastLinear) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return weights and biases as `ElementwiseTrunk.pair_maps` does."""
         weight, bias = last()
         filters = self.filters(query).unflatten(-1, (self.num_heads, self.num_filters, self.width))
         biases = self.biases(query).unflatten(-1, (self.num_heads, self.num_filters))
@@ -142,8 +146,9 @@ class PairInteraction(nn.Module):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        heads, sharing = config.block_heads, config.kv_sharing
-        new_trunk = ConvolutionTrunk if config.local_attention in CONVOLUTIONAL else ElementwiseTrunk
+        heads = config.block_heads
+        sharing = config.kv_sharing
+        new_trunk = ALPHAS[INTERACTIONS[config.local_attention].alpha]
         self.trunk = new_trunk(config)
         self.value_trunk = new_trunk(config) if sharing == "none" else None
         sizes = heads, self.trunk.num_features, config.backbone_config.hidden_size // heads
@@ -189,51 +194,72 @@ class QueryVectors(nn.Module):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        size, self.num_heads = config.backbone_config.hidden_size, config.block_heads
+        size = config.backbone_config.hidden_size
+        self.num_heads = config.block_heads
         self.query = nn.Linear(size, size)
 
-    def forward(self, query: torch.Tensor) -> torch.Tensor:
-        """Map query tokens (B, N, D) to query vectors (B, N, k, d)."""
+    def features(self, query: torch.Tensor) -> torch.Tensor:
+        """Map query tokens (B, N, D) to the features of each head (B, N, k, d)."""
         return self.query(query).relu().unflatten(-1, (self.num_heads, -1))
+
+    def forward(self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None) -> torch.Tensor:
+        """Map query tokens (B, N, D) to query vectors (B, N, k, d).
+
+        The context is (B, M, D), or with `share_context_projection` alpha's features (B, k, d, M). Its mask (B, M) is
+        True at tokens, at least one in each row.
+        """
+        return self.features(query)
 
 
 class ContextualQueryVectors(QueryVectors):
-    """The function beta of OA-EMB and OA-CA: query vectors that depend on a summary of the context.
-
-    In OA-EMB the summary is multiplied with the features of the query token, and a linear layer and ReLU follow. In
-    OA-CA the summary gives the filters of a convolution over the features of the query token.
+    """The function beta of OA-EMB: the features of a query token times its summary of the context, linear layer, ReLU.
 
     With `share_context_projection` the context is alpha's features; by default it has a projection of its own.
     """
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__(config)
-        size, heads = config.backbone_config.hidden_size, config.block_heads
-        head_size = size // heads
+        size = config.backbone_config.hidden_size
+        self.head_size = size // self.num_heads
         self.context = None if config.share_context_projection else nn.Linear(size, size)
-        self.attention = DotAttention(heads, head_size, config.query_summary == "plain")
-        self.width = math.isqrt(head_size)
-        if config.local_attention in CONVOLUTIONAL:
-            self.filters = HeadwiseLinear(heads, head_size, self.width * self.width)
-            self.biases = HeadwiseLinear(heads, head_size, self.width)
-            self.output = None
-        else:
-            self.output = HeadwiseLinear(heads, head_size, head_size)
+        self.attention = DotAttention(self.num_heads, self.head_size, config.query_summary == "plain")
+        self.add_layers()
 
-    def forward(  # type: ignore[override]  # these query vectors depend on the context
-        self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Map query tokens (B, N, D) to query vectors (B, N, k, d).
+    def add_layers(self) -> None:
+        """Add the layers that `combine` needs."""
+        self.output = HeadwiseLinear(self.num_heads, self.head_size, self.head_size)
 
-        `context` is (B, M, D), or alpha's features (B, k, d, M) if this module has no projection. `context_mask` is
-        (B, M).
-        """
+    def forward(self, query: torch.Tensor, context: torch.Tensor, context_mask: torch.Tensor | None) -> torch.Tensor:
         if self.context is not None:
             context = head_features(context, self.context, self.num_heads)
-        features = super().forward(query)
-        summary = self.attention(features, context, context_mask)
-        if self.output is not None:
-            return self.output(features * summary).relu()
+        features = self.features(query)
+        return self.combine(features, self.attention(features, context, context_mask))
+
+    def combine(self, features: torch.Tensor, summary: torch.Tensor) -> torch.Tensor:
+        """Map features and summaries (B, N, k, d) to query vectors of the same shape."""
+        return self.output(features * summary).relu()
+
+
+class ConvolvedQueryVectors(ContextualQueryVectors):
+    """The function beta of OA-CA: the features of a query token, convolved with filters from its summary."""
+
+    def add_layers(self) -> None:
+        self.width = math.isqrt(self.head_size)
+        self.filters = HeadwiseLinear(self.num_heads, self.head_size, self.width * self.width)
+        self.biases = HeadwiseLinear(self.num_heads, self.head_size, self.width)
+
+    def combine(self, features: torch.Tensor, summary: torch.Tensor) -> torch.Tensor:
         filters = self.filters(summary).unflatten(-1, (self.width, self.width))  # [filter, tap]
         pieces = features.unflatten(-1, (self.width, self.width))  # [place, tap]
         return (filters @ pieces.transpose(-1, -2) + self.biases(summary)[..., None]).flatten(-2)
+
+
+ALPHAS: dict[str, type[PairFeatures]] = {"product": ElementwiseTrunk, "convolution": ConvolutionTrunk}
+"""Pair features of functions alpha by name."""
+
+BETAS: dict[str, type[QueryVectors]] = {
+    "query": QueryVectors,
+    "product": ContextualQueryVectors,
+    "convolution": ConvolvedQueryVectors,
+}
+"""Functions beta by name."""

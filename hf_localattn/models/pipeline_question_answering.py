@@ -18,7 +18,8 @@ from .forward_inputs import accepted_inputs, longest_input, without_pads
 
 logger = logging.getLogger(__name__)
 
-USUAL_LENGTH, USUAL_STRIDE = 384, 128
+USUAL_LENGTH = 384
+USUAL_STRIDE = 128
 
 MIN_NEW_TOKENS = 16
 """Fewest new tokens of a window: a very long question would split a passage into hundreds of windows."""
@@ -162,17 +163,17 @@ class QuestionAnsweringPipeline(ChunkPipeline):
                 f" {room} of the context: choose less than these, or a larger `max_seq_len`."
             )
         encoded, _, offsets = encode_windows([question], [context], self.tokenizer, max_seq_len, doc_stride, padding)
-        if not any(offset is not None for own in offsets for offset in own):
+        if all(offset is None for window_offsets in offsets for offset in window_offsets):
             raise ValueError(f"The context {context[:60]!r} has no token that the model knows: give it some text.")
-        for number, own in enumerate(offsets):
+        for index, window_offsets in enumerate(offsets):
             window = Window(
-                {name: values[number] for name, values in encoded.items()},
-                encoded[number],
-                own,
-                no_answer_position(encoded, number, self.tokenizer),
+                {name: values[index] for name, values in encoded.items()},
+                encoded[index],
+                window_offsets,
+                no_answer_position(encoded, index, self.tokenizer),
                 context,
             )
-            yield {"window": window, "is_last": number == len(offsets) - 1}
+            yield {"window": window, "is_last": index == len(offsets) - 1}
 
     def _forward(self, inputs: dict[str, Any]) -> dict[str, Any]:
         windows = inputs["window"] if isinstance(inputs["window"], list) else [inputs["window"]]
@@ -197,8 +198,9 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         no_answer = 1.0
         for output in outputs:
             window = output["window"]
-            logits = (output[name][0] for name in ("starts", "ends"))
-            starts, ends = (without_pads(one, len(window.offsets), self.tokenizer) for one in logits)
+            length = len(window.offsets)
+            starts = without_pads(output["starts"][0], length, self.tokenizer)
+            ends = without_pads(output["ends"][0], length, self.tokenizer)
             if starts.isnan().any() or ends.isnan().any():
                 raise ValueError(f"The logits of {type(self.model).__name__} are not numbers: its training diverged.")
             inside = torch.tensor([offset is not None for offset in window.offsets])
@@ -211,28 +213,29 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             for pair in scores.argsort(descending=True, stable=True)[:most].tolist():
                 start, end = self._characters(window, int(first[pair]), int(last[pair]), align_to_words)
                 text = window.context[start:end]
-                if known := answers.get(text.lower()):
-                    known["score"] += float(scores[pair])
-                elif text:
-                    answers[text.lower()] = {"score": float(scores[pair]), "start": start, "end": end, "answer": text}
-        found = list(answers.values())
+                if text:
+                    answer = {"score": 0.0, "start": start, "end": end, "answer": text}
+                    answers.setdefault(text.lower(), answer)["score"] += float(scores[pair])
         if handle_impossible_answer:
-            found.append({"score": no_answer, "start": 0, "end": 0, "answer": ""})
-        found = sorted(found, key=lambda answer: -answer["score"])[:top_k]
-        return found[0] if len(found) == 1 else found
+            answers[""] = {"score": no_answer, "start": 0, "end": 0, "answer": ""}
+        best = sorted(answers.values(), key=lambda answer: -answer["score"])[:top_k]
+        return best[0] if len(best) == 1 else best
 
     def _characters(self, window: Window, first: int, last: int, align_to_words: bool) -> tuple[int, int]:
         """Return the characters [start, end) of a span of tokens, without blanks around it."""
         if align_to_words:
-            encoding, passage = window.encoding, int(question_is_first(self.tokenizer))
+            encoding = window.encoding
+            passage = int(question_is_first(self.tokenizer))
             words = [encoding.token_to_word(token) for token in (first, last)]
             if None not in words:
                 first, _ = encoding.word_to_tokens(words[0], passage)
                 last = encoding.word_to_tokens(words[1], passage)[1] - 1
-        begin, stop = window.offsets[first], window.offsets[last]
+        begin = window.offsets[first]
+        stop = window.offsets[last]
         assert begin is not None  # both are tokens of the passage
         assert stop is not None
-        start, end = begin[0], stop[1]
+        start = begin[0]
+        end = stop[1]
         text = window.context[start:end]
         return start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
 
@@ -253,15 +256,15 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
         contexts = [context] * len(questions) if isinstance(context, str) else list(context)
         if len(questions) != len(contexts):
             raise ValueError(f"{len(questions)} questions, but {len(contexts)} contexts: give as many, or one.")
-        return [_checked(*pair, f" {number}") for number, pair in enumerate(zip(questions, contexts, strict=True))]
-    given = inputs[0] if len(inputs) == 1 else inputs
-    if isinstance(given, torch.utils.data.Dataset):
-        return given
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        given = [given]
-    if isinstance(given, Sized):
-        return [read_example(example) for example in given]
-    return (example for example in given)  # the base class reads generators batch by batch
+        return [_checked(*pair, f" {index}") for index, pair in enumerate(zip(questions, contexts, strict=True))]
+    examples = inputs[0] if len(inputs) == 1 else inputs
+    if isinstance(examples, torch.utils.data.Dataset):
+        return examples
+    if isinstance(examples, str | Mapping) or not isinstance(examples, Iterable):
+        examples = [examples]
+    if isinstance(examples, Sized):
+        return [read_example(example) for example in examples]
+    return (example for example in examples)  # the base class reads generators batch by batch
 
 
 def read_example(example: Any) -> dict[str, str]:
@@ -271,10 +274,10 @@ def read_example(example: Any) -> dict[str, str]:
     return _checked(example["question"], example["context"])
 
 
-def _checked(question: Any, context: Any, number: str = "") -> dict[str, str]:
+def _checked(question: Any, context: Any, place: str = "") -> dict[str, str]:
     for name, text in (("question", question), ("context", context)):
         if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"`{name}`{number} is {str(text)[:20]!r}: give a text.")
+            raise ValueError(f"`{name}`{place} is {str(text)[:20]!r}: give a text.")
     return {"question": question, "context": context}
 
 
@@ -351,10 +354,9 @@ def no_answer_position(encoded: BatchEncoding, window: int, tokenizer: PreTraine
 def possible_spans(
     starts: torch.Tensor, ends: torch.Tensor, inside: torch.Tensor, max_tokens: int, most: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first and the last tokens (P,) of the spans inside a passage that have at most `max_tokens` tokens.
+    """Return the first and the last tokens (P,) of spans of at most `max_tokens` tokens, True in `inside` (L,).
 
-    `starts` and `ends` (L,) are logits, `inside` (L,) is true in the passage. The `most` best first and best last
-    tokens are combined, by default all.
+    The first and last tokens with the `most` best logits `starts` and `ends` (L,) are combined, by default all.
     """
     tokens = inside.nonzero().flatten()
     first = tokens[starts[tokens].argsort(descending=True, stable=True)[:most]]

@@ -7,6 +7,7 @@ are tokens. A row with only padding counts as a text of one token, the first.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -18,6 +19,9 @@ from .sam_bilstm import InitializedByTorch
 
 INITIAL_THRESHOLD = 0.1
 """Default initial value of a learned threshold (table 4)."""
+
+SOFTMAXES: dict[str, Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]] = {"softmax": masked_softmax}
+"""Functions from scores (B, L) and a mask to the weights of tokens, by `tam_softmax`. sam_entmax.py adds one."""
 
 
 class PooledAttention(nn.Module):
@@ -59,7 +63,8 @@ class FeatureAttention(PooledAttention):
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Map states (B, L, D) to weighted states (B, L, D), 0 at padding, and feature weights (B, D)."""
-        mask, lowered = ensure_nonempty_mask(mask), states
+        mask = ensure_nonempty_mask(mask)
+        lowered = states
         if mask is not None:
             pads = ~mask.unsqueeze(-1)
             lowered = states.masked_fill(pads, torch.finfo(states.dtype).min)
@@ -72,21 +77,25 @@ class FeatureAttention(PooledAttention):
 class TokenAttention(PooledAttention):
     """Token-wise attention module (TAM, equations 5 and 6).
 
-    `X'' = M X'` with `M = softmax(FFN(max over features) + FFN(mean over features))` over tokens.
+    `X'' = M X'` with `M = softmax(FFN(max over features) + FFN(mean over features))` over tokens. `tam_softmax` may
+    name another function than softmax.
 
     The network reads the values of all positions, counted from the first token and 0 after the last; or, with
     `tam_ffn="token"`, the value of one token.
     """
 
     def __init__(self, config: SamRobertaConfig):
-        by_position, max_length = config.tam_ffn == "position", config.tam_max_length
+        by_position = config.tam_ffn == "position"
+        max_length = config.tam_max_length
         # With "token" all tokens share the second bias, which the softmax would cancel.
         super().__init__(
             max_length if by_position else 1,
             config.tam_hidden_size or (max(max_length // 16, 1) if by_position else 16),
             bias=by_position,
         )
-        self.by_position, self.max_length = by_position, max_length
+        self.by_position = by_position
+        self.max_length = max_length
+        self.softmax = config.choose_layer("tam_softmax", SOFTMAXES)
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Map states (B, L, D) to weighted states (B, L, D) and token weights (B, L).
@@ -94,14 +103,15 @@ class TokenAttention(PooledAttention):
         The weights sum to 1 in each row and are 0 at padding. No text may have more tokens than `tam_max_length`.
         """
         mask = ensure_nonempty_mask(mask)
-        maximum, mean = states.amax(-1), states.mean(-1)
+        maximum = states.amax(-1)
+        mean = states.mean(-1)
         if not self.by_position:
             scores = self.scores(maximum.unsqueeze(-1), mean.unsqueeze(-1)).squeeze(-1)
         else:
             places = self.places(maximum, mask)
             scores = self.scores(self.aligned(maximum, places), self.aligned(mean, places))
             scores = scores.gather(1, places.clamp(max=self.max_length - 1))
-        attention = masked_softmax(scores, mask)
+        attention = self.softmax(scores, mask)
         return states * attention.unsqueeze(-1), attention
 
     def places(self, values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

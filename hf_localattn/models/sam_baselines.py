@@ -1,7 +1,6 @@
 """Models with a baseline of sequential attention: two other poolings of the tokens of a text into one vector.
 
-Source: Sequential Attention Module for Natural Language Processing (Zhou et al.), sections 4.2 and 4.3. Each class
-cites the paper of its equations.
+Source: Sequential Attention Module (Zhou et al.), sections 4.2 and 4.3. Each class cites the paper of its equations.
 
 Shapes: B batch, L tokens, D input width, F width of one direction. A mask (B, L) is True at tokens and False at
 padding. A row with only padding counts as a text of one token, the first.

@@ -127,7 +127,8 @@ class RecurrentEncoder(InitializedByTorch):
 
     def __init__(self, config: SamRobertaConfig):
         super().__init__()
-        self.merge, layers = config.bilstm_merge, config.num_bilstm_layers
+        self.merge = config.bilstm_merge
+        layers = config.num_bilstm_layers
         self.lstm = PaddedLSTM(
             config.backbone_config.hidden_size,
             config.bilstm_hidden_size,

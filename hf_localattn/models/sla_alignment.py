@@ -18,7 +18,7 @@ NO_WORD = -1
 class Words:
     """Words of one text, which cover it except for white space."""
 
-    number: int
+    count: int
     heads: Sequence[int] | None = None  # from 0; a root is its own head. None if the text was not parsed
     # Characters [start, end). None if the text was given as words; the encoding then knows the word of each token.
     starts: Sequence[int] | None = None
@@ -51,9 +51,9 @@ def checked_heads(heads: Iterable[int], words: Sequence[str], row: str) -> Words
 def shuffled(words: Words, seed: str) -> Words:
     """Permute the words of parsed trees at random: the trees keep their shape, with the words in other places."""
     assert words.heads is not None
-    places = list(range(words.number))
+    places = list(range(words.count))
     Random(seed).shuffle(places)
-    heads = [0] * words.number
+    heads = [0] * words.count
     for word, head in enumerate(words.heads):
         heads[places[word]] = places[head]
     return replace(words, heads=heads)
@@ -102,7 +102,7 @@ def align(
                 absorbed = sorted(merged)
                 owners = [word - bisect_left(absorbed, word) if word != NO_WORD else word for word in owners]
             word_index[place] = [word + shift if word != NO_WORD else word for word in owners]
-        shift += words.number
+        shift += words.count
     return word_index, dep_heads
 
 
@@ -140,7 +140,8 @@ def _heads(owners: Sequence[int], merged: dict[int, int], heads: Sequence[int] |
     if heads is None:
         return {**first, NO_WORD: NO_WORD}
 
-    reach, tops = first, {}
+    reach = first
+    tops: dict[int, int] = {}
     if merged:
         reach = first | {word: first[owner] for word, owner in merged.items()}
         groups: dict[int, list[int]] = {}
@@ -154,5 +155,6 @@ def _heads(owners: Sequence[int], merged: dict[int, int], heads: Sequence[int] |
 def _depth(word: int, heads: Sequence[int]) -> int:
     depth = 0
     while heads[word] != word:
-        word, depth = heads[word], depth + 1
+        word = heads[word]
+        depth = depth + 1
     return depth

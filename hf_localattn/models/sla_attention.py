@@ -5,9 +5,12 @@ Source: Improving BERT with Syntax-aware Local Attention (Li et al.), section 3,
 Shapes: B batch, L tokens, heads, D width of a head.
 """
 
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional
+from transformers import initialization as init
 
 
 class LocalGate(nn.Linear):
@@ -19,6 +22,23 @@ class LocalGate(nn.Linear):
 
     def __init__(self, width: int):
         super().__init__(width, 1)
+
+
+class DistanceSlope(nn.Module):
+    """Bias of local attention that falls with the distance of words, `-softplus(w) * D` with a learned w."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.empty(1))  # named so that Trainer's weight decay passes over it
+
+    def initialize(self) -> None:
+        """Start with a slope of 1."""
+        init.constant_(self.bias, math.log(math.e - 1))
+
+    def forward(self, distances: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Map distances (B, 1, L, L), -1 at excluded keys, to a mask that is added to scores."""
+        mask = (-functional.softplus(self.bias) * distances).to(dtype)
+        return mask.masked_fill(distances < 0, torch.finfo(dtype).min)
 
 
 def gated_attention(
@@ -45,21 +65,23 @@ def gated_attention(
         local_mask (*optional*): Mask of local attention, in the same form.
         scaling: Factor of the scores, D ** -0.5.
         dropout (*optional*, defaults to 0.0): Dropout probability, applied to both attentions independently.
-        training (*optional*, defaults to False): If True, apply dropout.
+        training (*optional*, defaults to False): Apply dropout.
 
     Returns:
         The output (B, L, heads, D); the mixed weights (B, heads, L, L); and the local weights (B, heads, L, L), or
         None without a gate. All are after dropout.
     """
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
-    weights, local_weights = _softmax(scores, mask), None
+    weights = _softmax(scores, mask)
+    local_weights = None
     if gate is None:
         weights = functional.dropout(weights, p=dropout, training=training)
     else:
         local_weights = _softmax(scores, local_mask)
         if training and dropout:
             kept, local_kept = _two_draws(scores, dropout)
-            weights, local_weights = weights * kept, local_weights * local_kept
+            weights = weights * kept
+            local_weights = local_weights * local_kept
         weights = mix(weights, local_weights, gate.unsqueeze(1))
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights, local_weights
 

@@ -120,7 +120,8 @@ class SupervisedRecord(LocalAttentionRecord):
 
     def __init__(self, parents: torch.Tensor, tokens: torch.Tensor | None):
         super().__init__()
-        self.parents, self.tokens = parents, tokens
+        self.parents = parents
+        self.tokens = tokens
         self.losses: list[torch.Tensor] = []
 
     def see(self, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:

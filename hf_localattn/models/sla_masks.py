@@ -49,7 +49,8 @@ class MaskTables(NamedTuple):
 
     def rows(self, which: slice) -> torch.Tensor:
         """Compute the rows of the mask for a slice of R queries: (B, R, L), True where they may attend to keys."""
-        of_row, of_column = _rows(self.segments[:, which]), _columns(self.segments)
+        of_row = _rows(self.segments[:, which])
+        of_column = _columns(self.segments)
         generations = self.generations.unbind(1)
         allowed = (of_row < 0) | (of_column < 0) | (of_column & 1 == 1) | (of_row >> 1 != of_column >> 1)
         if not self.reach.shape[1]:
@@ -76,18 +77,16 @@ def syntax_tables(
     Two words are within m edges of each other iff going up a edges from one and b edges from the other leads to the
     same word, for some a + b <= m. This needs no shortest paths and no matrix powers.
 
+    The mask is not symmetric: only the query's neighbors count, as in equations 2 and 4. (The sentence before equation
+    3 says the transpose.) All tokens of the other segment are allowed.
+
     Args:
         word_index: (B, L), see above.
         dep_heads: (B, L), see above.
         threshold (*optional*, defaults to 3): Largest distance in edges from the word or from the nearest of its
             neighbors, m of equation 3.
-        neighbor_window (*optional*, defaults to 1): Number of words on each side that are neighbors. Neighbors are in
-            the same segment.
+        neighbor_window (*optional*, defaults to 1): Number of neighbors on each side, in the same segment.
         connect_roots (*optional*, defaults to False): If True, edges connect all roots of a segment, one per sentence.
-
-    Returns:
-        The tables of the mask, which is not symmetric: only the query's neighbors count. All tokens of the other
-        segment are allowed.
     """
     word_index, is_open_key = without_open_keys(word_index)
     first = first_tokens(word_index)

@@ -27,9 +27,9 @@ class ParseCache(dict[Hashable, Words]):
     def put(self, key: Hashable, parse: Words) -> None:
         """Store a parse that is not in the cache."""
         self[key] = parse
-        self.size += parse.number + 1  # a text without words takes memory, too
+        self.size += parse.count + 1  # a text without words takes memory, too
         while self.size > MAX_CACHED_WORDS:
-            self.size -= self.pop(next(iter(self))).number + 1
+            self.size -= self.pop(next(iter(self))).count + 1
 
     def clear(self) -> None:
         """Forget all parses."""
@@ -156,7 +156,7 @@ def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) 
         return Words(len(text), array("i", heads_in_text))
     if words == "whitespace":
         split = whitespace_words(text)
-        return Words(split.number, array("i", heads), split.starts, split.ends)
+        return Words(split.count, array("i", heads), split.starts, split.ends)
     if document.text != text:
         raise ValueError(
             f"The tokenizer of the spaCy pipeline {parser!r} changes the text ({text[:40]!r} became"

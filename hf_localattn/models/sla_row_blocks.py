@@ -42,13 +42,13 @@ def attend_by_blocks(
     """
 
     def block(
-        number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, gate: torch.Tensor
+        index: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, gate: torch.Tensor
     ) -> torch.Tensor:
-        rows = slice(number * ROWS, (number + 1) * ROWS)
+        rows = slice(index * ROWS, (index + 1) * ROWS)
         in_rows = mask if mask is None or mask.shape[2] == 1 else mask[:, :, rows]
         return attend(query, key, value, gate, in_rows, local_rows(rows).unsqueeze(1))
 
     key, value = key.contiguous(), value.contiguous()  # once for all blocks
     parts = enumerate(zip(query.split(ROWS, dim=2), gate.split(ROWS, dim=1), strict=True))
     run = partial(checkpoint, block, use_reentrant=False) if torch.is_grad_enabled() else block
-    return torch.cat([run(number, queries, key, value, gates) for number, (queries, gates) in parts], dim=1)
+    return torch.cat([run(index, queries, key, value, gates) for index, (queries, gates) in parts], dim=1)

@@ -18,7 +18,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_local_attention import LocalAttentionConfig
-from .sla_attention import LocalGate, gated_attention, mix
+from .sla_attention import DistanceSlope, LocalGate, gated_attention, mix
 from .sla_masks import MaskTables
 from .sla_row_blocks import attend_by_blocks
 
@@ -40,16 +40,16 @@ class LocalAttentionRecord:
 def self_attentions(backbone: PreTrainedModel) -> list[Any]:
     """Return the self-attention modules of an encoder, one per layer. Raise `ValueError` if it is not like BERT."""
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
-    found: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
+    attentions: list[Any] = [getattr(getattr(layer, "attention", None), "self", None) for layer in layers]
     has_interface = hasattr(sys.modules[type(backbone).__module__], "ALL_ATTENTION_FUNCTIONS")
-    is_like_bert = found and all(_is_like_berts(module, backbone.config.hidden_size) for module in found)
+    is_like_bert = attentions and all(_is_like_berts(module, backbone.config.hidden_size) for module in attentions)
     if not has_interface or not is_like_bert:
         raise ValueError(
             f"The backbone {backbone.config.model_type!r} cannot have local attention inside its layers: its "
             "self-attention does not go through transformers' attention interface as BERT's does. Use bert, roberta "
             "or electra, or one that is built like them, such as xlm-roberta."
         )
-    return found
+    return attentions
 
 
 def _is_like_berts(module: Any, width: int) -> bool:
@@ -129,6 +129,7 @@ class LocalSelfAttention(nn.Module):
     value: nn.Module
     dropout: nn.Dropout
     gate: LocalGate
+    slope: DistanceSlope
     attention_head_size: int
     scaling: float
 
@@ -158,6 +159,8 @@ class LocalSelfAttention(nn.Module):
         gate: Any = None if local_mask is None else self.gate(hidden_states).sigmoid()
         if gate is not None:
             record.gates.append(gate.squeeze(-1))
+        if hasattr(self, "slope"):
+            local_mask = self.slope(local_mask, query.dtype)
         weights = None
         if isinstance(local_mask, MaskTables):
             dropout = self.dropout.p if self.training else 0.0

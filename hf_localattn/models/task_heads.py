@@ -33,7 +33,7 @@ from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalOutput
 
 @dataclass
 class LocalQuestionAnsweringOutput(LocalOutputs, QuestionAnsweringModelOutput):
-    """Output of a question-answering head."""
+    """Output of a head for question answering."""
 
 
 @dataclass
@@ -148,7 +148,7 @@ class LabelingHead(TaskHead):
         return PooledClassifier(self.config.hidden_size, num_outputs, self.config.classifier_dropout)
 
     def by_text(self, name: str, values: torch.Tensor) -> torch.Tensor:
-        """Return an input with a row for each text."""
+        """Give an input a row for each text."""
         return values
 
     def compute_logits(self, outputs: Any, attention_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
@@ -188,7 +188,7 @@ class LabelingHead(TaskHead):
         """
         self.resolve_output_flags(kwargs)
         asked_for = kwargs["output_hidden_states"]
-        given = {
+        inputs = {
             "input_ids": input_ids,
             "attention_mask": attention_mask,
             "token_type_ids": token_type_ids,
@@ -196,7 +196,8 @@ class LabelingHead(TaskHead):
             "inputs_embeds": inputs_embeds,
             **{name: kwargs.pop(name, None) for name in self.token_inputs},
         }
-        inputs = {name: None if value is None else self.by_text(name, value) for name, value in given.items()}
+        for name, value in inputs.items():
+            inputs[name] = None if value is None else self.by_text(name, value)
         kwargs |= {"return_dict": True, "output_hidden_states": self.reads_hidden_states or asked_for}
         outputs = self.base_model(**inputs, **kwargs)
         states = input_ids if input_ids is not None else inputs_embeds
@@ -286,10 +287,9 @@ def build_reference_head(mapping: Any, backbone_config: PreTrainedConfig, **chan
 
 
 class GivenStates(nn.Module):
-    """Stand-in for the encoder inside transformers' class: returns the states that it is given."""
+    """Stand-in for the encoder inside transformers' class: returns the states (B, L, H) that it is given."""
 
     def forward(self, *args: Any, inputs_embeds: torch.Tensor, **kwargs: Any) -> BaseModelOutput:
-        """Return `inputs_embeds` (B, L, H) as the last hidden state."""
         return BaseModelOutput(last_hidden_state=inputs_embeds)
 
 
@@ -317,14 +317,16 @@ class MaskedLMHead(LabelingHead):
 
     def _tie_to_backbone(self, stock: PreTrainedModel) -> None:
         """Replace the encoder of transformers' class by a stand-in, and tie the head to the backbone instead."""
-        encoder, ours = f"{stock.base_model_prefix}.", f"{self.base_model_prefix}.backbone."
+        encoder = f"{stock.base_model_prefix}."
+        ours = f"{self.base_model_prefix}.backbone."
 
         def name_here(name: str) -> str:
             return f"{ours}{name.removeprefix(encoder)}" if name.startswith(encoder) else f"masked_lm.{name}"
 
         tied = {name_here(target): name_here(source) for target, source in (stock._tied_weights_keys or {}).items()}
         self._tied_weights_keys = tied
-        stock._tied_weights_keys, stock.all_tied_weights_keys = {}, {}
+        stock._tied_weights_keys = {}
+        stock.all_tied_weights_keys = {}
         setattr(stock, stock.base_model_prefix, GivenStates())
 
     @torch.no_grad()
@@ -336,17 +338,12 @@ class MaskedLMHead(LabelingHead):
 
     def pretrained_parameters(self) -> Iterator[nn.Parameter]:
         """Iterate over the parameters that come from the backbone's checkpoint, with those of its head."""
-        backbone = list(super().pretrained_parameters())
-        yielded = {id(parameter) for parameter in backbone}
-        yield from backbone
-        yield from (parameter for parameter in self.masked_lm.parameters() if id(parameter) not in yielded)
+        yield from dict.fromkeys([*super().pretrained_parameters(), *self.masked_lm.parameters()])
 
     def get_output_embeddings(self) -> nn.Module:
-        """Return the output layer of the backbone's head."""
         return self.masked_lm.get_output_embeddings()
 
     def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
-        """Replace the output layer of the backbone's head."""
         self.masked_lm.set_output_embeddings(new_embeddings)
 
     @property

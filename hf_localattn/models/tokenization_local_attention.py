@@ -54,9 +54,6 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
             tokenizer: A fast tokenizer, which is copied. If it is of this class, its settings are the defaults.
             **settings: Values for names in `SETTINGS`.
 
-        Returns:
-            The new tokenizer.
-
         Raises:
             ImportError: The class comes from a checkpoint and not from the package.
             ValueError: The tokenizer is slow, or a setting is unknown.

@@ -38,7 +38,7 @@ Offsets = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text or a list of words to encode, with the alignment to the given one."""
+    """Text or list of words to encode, aligned with the given one."""
 
     encoded: str | Sequence[str]
     has_marker: bool = False  # in the given text, even if no word follows it
@@ -51,23 +51,21 @@ class Reading:
 def read_cues(text: str | Sequence[str], mode: str) -> Reading:
     """Find the cue words of a text and rewrite its markers.
 
-    The word after a marker is a cue word. In a text, a cue word is a sequence of letters and digits, with apostrophes
-    or hyphens between them; any other cue ends at the next space. In a list, where markers are separate words, the
-    next word that is not empty is the cue word. A marker at the end is ignored.
-
-    `mode` is `cue_marker` of the tokenizer. "drop" also removes the spaces after markers, other modes those before.
+    The word after a marker is a cue word: in a text, letters and digits with apostrophes or hyphens between them, or
+    all up to the next space; in a list, where markers are separate words, the next word that is not empty. A marker at
+    the end is ignored. `mode` is `cue_marker` of the tokenizer.
     """
     read: Any = _read_text if isinstance(text, str) else _read_words
     has_marker = any(map(_MARKER.search, [text] if isinstance(text, str) else text))
     return read(text, mode) if has_marker else Reading(text)
 
 
-def _written(marker: str, mode: str, number_of_cues: int) -> str:
+def _written(marker: str, mode: str, num_cues: int) -> str:
     if mode == "drop":
         return ""
     if mode == "keep":
         return CUE_MARKER
-    return TYPED_MARKERS["multi" if number_of_cues > 1 else "single"] if marker == CUE_MARKER else marker
+    return TYPED_MARKERS["multi" if num_cues > 1 else "single"] if marker == CUE_MARKER else marker
 
 
 def _read_text(text: str, mode: str) -> Reading:
@@ -87,12 +85,14 @@ def _read_text(text: str, mode: str) -> Reading:
 
     def is_cue(offsets: Offsets, word: int | None) -> bool:
         # An empty token, such as a byte-level space with trimmed offsets, belongs to the word that starts there.
-        start, stop = offsets[0], max(offsets[1], offsets[0] + 1)
+        start = offsets[0]
+        stop = max(offsets[1], offsets[0] + 1)
         return any(start < end and begin < stop for begin, end in cues)
 
     def restored(offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
         begin, end = offsets
-        start, stop = origins[begin][0], origins[max(begin, end - 1)][1]
+        start = origins[begin][0]
+        stop = origins[max(begin, end - 1)][1]
         return (start, stop if begin < end else start), word
 
     return Reading(encoded, True, is_cue, restored if encoded != text else None)
@@ -101,31 +101,31 @@ def _read_text(text: str, mode: str) -> Reading:
 def _read_words(words: Sequence[str], mode: str) -> Reading:
     cues = set()
     after_marker = False
-    for number, word in enumerate(words):
+    for index, word in enumerate(words):
         if is_marker(word):
             after_marker = True
         elif _MARKER.search(word):
             raise ValueError(
-                f"Word {number} ({word!r}) contains a cue marker and other characters: make it a separate word."
+                f"Word {index} ({word!r}) contains a cue marker and other characters: make it a separate word."
             )
         elif after_marker and word.strip():
-            cues.add(number)
+            cues.add(index)
             after_marker = False
     encoded: list[str] = []
     origins: list[tuple[int, Offsets | None]] = []
-    for number, word in enumerate(words):
+    for index, word in enumerate(words):
         if not is_marker(word):
             encoded.append(word)
-            origins.append((number, None))
+            origins.append((index, None))
         elif written := _written(word, mode, len(cues)):
             encoded.append(written)
-            origins.append((number, (0, len(word))))
+            origins.append((index, (0, len(word))))
 
     def restored(offsets: Offsets, word: int | None) -> tuple[Offsets, int | None]:
         if word is None:
             return offsets, word
-        number, whole = origins[word]
-        return whole or offsets, number
+        index, whole = origins[word]
+        return whole or offsets, index
 
     return Reading(encoded, True, lambda offsets, word: word in cues, restored if encoded != list(words) else None)
 
@@ -153,9 +153,8 @@ class OaXLNetTokenizer(BackboneTokenizer):
         query_segment (str, *optional*, defaults to "auto"): The query in a pair of texts: "first"; "second"; or
             "auto", which uses the markers or, without markers, the text that is not truncated: the second with
             `truncation="only_first"`, else the first.
-        random_query (bool, *optional*, defaults to False): Mark as many other words of the text in place of its cue
-            words. They are drawn at random, but are the same whenever the text is encoded. This is a control: a gain
-            that remains with it does not come from the query.
+        random_query (bool, *optional*, defaults to False): Mark as many other words of the text, always the same ones,
+            in place of its cue words. This is a control: a gain that remains with it does not come from the query.
 
     Raises:
         ValueError: A setting is unknown or, in a call, a word contains a marker and other characters.
@@ -202,13 +201,13 @@ class OaXLNetTokenizer(BackboneTokenizer):
             return encoded
 
         samples = [
-            [read_cues(one, self.cue_marker) for one in sample]
+            [read_cues(words, self.cue_marker) for words in sample]
             for sample in samples_of(text, text_pair, is_split_into_words)
         ]
         protected = 1 if kwargs.get("truncation_strategy") == "only_first" else 0
         columns: dict[str, list[list]] = {"query_mask": []}
         for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True):
-            if any(one.restored is not None for one in samples[sample]):
+            if any(reading.restored is not None for reading in samples[sample]):
                 _restore(encoding, samples[sample])
             columns["query_mask"].append(self._query_mask(encoding, samples[sample], protected))
         if "offset_mapping" in encoded:
@@ -220,7 +219,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         """Return 1 at the tokens of cue words, or of the text that is the query."""
         segment = _SEGMENTS[self.query_segment]
         named = len(texts) == 2 and segment is not None
-        if any(one.has_marker for one in texts) and not named:
+        if any(reading.has_marker for reading in texts) and not named:
             tokens = zip(encoding.sequence_ids, encoding.offsets, encoding.word_ids, strict=True)
             mask = [int(of is not None and texts[of].is_cue(offsets, word)) for of, offsets, word in tokens]
             return _other_words(encoding, mask) if self.random_query else mask
@@ -232,7 +231,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         if isinstance(text, str) or (split and isinstance(text, list | tuple) and text and isinstance(text[0], str)):
             return read_cues(text, self.cue_marker).encoded
         if isinstance(text, list | tuple):
-            texts = [self._to_encode(one, split) for one in text]
+            texts = [self._to_encode(part, split) for part in text]
             return tuple(texts) if isinstance(text, tuple) else texts
         return text  # not a text: the base class raises the error
 
@@ -254,7 +253,8 @@ def _restore(encoding: EncodingFast, texts: list[Reading]) -> None:
     The fields of an encoding are read-only, but its pickled state can be changed.
     """
     state = json.loads(encoding.__getstate__())
-    offsets, words = encoding.offsets, encoding.word_ids
+    offsets = encoding.offsets
+    words = encoding.word_ids
     for place, of in enumerate(encoding.sequence_ids):
         if of is not None and (restored := texts[of].restored) is not None:
             state["offsets"][place], state["words"][place] = restored(offsets[place], words[place])

@@ -46,19 +46,17 @@ class SlaBertTokenizer(BackboneTokenizer):
     A cue marker such as `[CUE]` in a list of words is not parsed and not counted: it belongs to the word after it.
 
     Args:
-        parser (str or PathLike, *optional*, defaults to "en_core_web_sm"): Name or folder of a spaCy pipeline. It
-            is loaded when the first text is encoded. The name is saved with the tokenizer, so a checkpoint for the
-            Hub should name a pipeline that other users can install, not a local folder. If None, there are no
-            `dep_heads`; `local_attention="window"` does not need them. With hf_localattn installed, a parser that
-            only a checkpoint names is loaded only if an installed package declares it in the entry point group
-            `spacy_models`. To use another pipeline, pass `parser=` to `from_pretrained`.
-        words (str, *optional*, defaults to "parser"): The way to split a text into words: "parser" uses the tokens of
-            the pipeline, also for languages without spaces; "whitespace" splits at white space, as in the paper
-            (appendix A.1). Without a parser, texts are always split at white space. Lists of words are not split
-            further.
-        shuffle_trees (bool, *optional*, defaults to False): Permute the words of each parse: its tree keeps its shape,
-            but has the words in other places. The permutation is random, but is the same whenever the text is encoded.
-            This is a control: a gain that remains with it does not come from syntax. Given `heads` are not permuted.
+        parser (str or PathLike, *optional*, defaults to "en_core_web_sm"): Name or folder of a spaCy pipeline, which
+            is loaded when the first text is encoded. Name one that others can install if you publish the tokenizer.
+            If None, there are no `dep_heads`; `local_attention="window"` does not need them. With hf_localattn
+            installed, a parser that only a checkpoint names must be an entry point `spacy_models` of an installed
+            package. To use another one, pass `parser=` to `from_pretrained`.
+        words (str, *optional*, defaults to "parser"): Words of a text: "parser" uses the tokens of the pipeline, also
+            for languages without spaces; "whitespace" splits at white space, as in the paper (appendix A.1) and
+            without a parser. Lists of words are not split further.
+        shuffle_trees (bool, *optional*, defaults to False): Permute the words of each parse, in the same way whenever
+            the text is encoded: its tree keeps its shape, with the words in other places. This is a control: a gain
+            that remains with it does not come from syntax. Given `heads` are not permuted.
         open_punctuation (bool, *optional*, defaults to False): If True, all tokens may attend to punctuation marks, as
             in the authors' code; the paper does not say so. A mark is a token of ASCII punctuation, except for
             `` ` ``, `{`, `|`, `}` and `~`. What marks attend to does not change.
@@ -66,10 +64,8 @@ class SlaBertTokenizer(BackboneTokenizer):
             if another version is installed.
 
     Raises:
-        ValueError: If a setting is invalid. In calls: if `heads` do not form a tree, if they are given for a
-            text that is not split into words, or if the parser is a folder that a checkpoint, not the caller, named.
-        ImportError: In calls, if spaCy is not installed.
-        OSError: In calls, if the pipeline is not installed.
+        ValueError: A setting is invalid. In calls: `heads` do not form a tree, or the text is not split into words.
+            Other errors are those of `check_parser`.
 
     Example:
         >>> from transformers import AutoTokenizer
@@ -145,9 +141,9 @@ class SlaBertTokenizer(BackboneTokenizer):
         """Load the parser, if any, before the first text needs it.
 
         Raises:
-            ImportError: If spaCy is not installed.
-            OSError: If the pipeline is not installed.
-            ValueError: If the pipeline cannot parse, or is a folder that a checkpoint, not the caller, named.
+            ImportError: spaCy is not installed.
+            OSError: The pipeline is not installed.
+            ValueError: The pipeline cannot parse, or is a folder that a checkpoint, not the caller, named.
         """
         if self.parser is not None:
             load_pipeline(self.parser, named_by_checkpoint=self.parser_named_by_checkpoint)
@@ -161,7 +157,7 @@ class SlaBertTokenizer(BackboneTokenizer):
             texts: Strings, or tuples of words.
 
         Raises:
-            ImportError, OSError, ValueError: As in `check_parser`; also if a text is too long for spaCy.
+            ValueError: A text is too long for spaCy. Others are those of `check_parser`.
         """
         if self.parser is not None:
             parse(texts, self.parser, self.words, named_by_checkpoint=self.parser_named_by_checkpoint)

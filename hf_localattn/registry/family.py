@@ -13,6 +13,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from hf_localattn import models
 from hf_localattn.installed.backbones import check_config_fields
+from hf_localattn.installed.files import quiet
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 
 AUTO_CLASSES: dict[str, Any] = {
@@ -151,7 +152,8 @@ class Family:
         if settings.get("parser") is not None:
             adapted.check_parser()
         if len(tokenizer) <= model.config.vocab_size < len(adapted):
-            model.resize_token_embeddings(len(adapted))
+            with quiet("mean_resizing"):
+                model.resize_token_embeddings(len(adapted))
         return adapted
 
     def initial_model(self, backbone_config: PreTrainedConfig, task: str | None = None) -> type[PreTrainedModel]:

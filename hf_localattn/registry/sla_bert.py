@@ -41,7 +41,9 @@ SLA_BERT = Family(
         layers=lambda config: config.sla_layer_indices,
     ),
     effects=lambda config: {
-        ("syntax_threshold", "neighbor_window", "connect_roots"): config.local_attention == "syntax",
+        ("syntax_threshold", "neighbor_window", "connect_roots", "pair_attention"): (
+            config.local_attention in ("syntax", "soft")
+        ),
         ("window_size",): config.local_attention == "window",
         ("gate_bias_init",): config.local_attention in GATED,
         ("sla_layers",): config.local_attention in (*GATED, "lisa"),
@@ -54,6 +56,6 @@ SLA_BERT = Family(
         {"syntax_threshold": 2},
         {"connect_roots": True},
         {"sla_layers": [1]},
-        *({"local_attention": name} for name in ("window", "none", "sgnet", "lisa")),
+        *({"local_attention": name} for name in ("window", "soft", "none", "sgnet", "lisa")),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import socket
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -32,7 +33,7 @@ def run(
     port: int | None = None,
     share: bool = False,
     trust_remote_code: bool = False,
-    settings: Sequence[str] = (),
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Serve the page of a checkpoint, or of the package's own model of negation, until the process is interrupted.
 
@@ -48,14 +49,15 @@ def run(
         raise OSError(f"Cannot listen on {host}:{port or '*'}: {error.strerror}. Set --port and --host.") from error
     if checkpoint is None:
         if settings:
-            raise ValueError(f"--config {settings[0]!r} is for the tokenizer of a checkpoint: give its folder, too.")
+            raise ValueError(
+                f"--config {next(iter(settings))} is for the tokenizer of a checkpoint: give its folder, too."
+            )
         checkpoint = str(NEGATION)
         model, tokenizer = negation_model()
         model.set_attn_implementation("eager")
     else:
         model, tokenizer = load(checkpoint, settings=settings, trust_remote_code=trust_remote_code)
     task = page_task(checkpoint, model.config)
-    tokenizer("A text.")  # a missing parser is an error now, not on the page
     title = f"{labels([checkpoint])[0]}: {task.replace('-', ' ')}"
     record = TrainingRecord.load(checkpoint)
     has_pairs = None if record is None else record.has_pairs

@@ -10,19 +10,20 @@ import math
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.exported import GRAPH, SETTINGS, OnnxModel
 from hf_localattn.extras import require
 from hf_localattn.hub.checkpoint import new_folder
+from hf_localattn.installed.exported import GRAPH, SETTINGS, OnnxModel
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.models.pipeline_question_answering import question_is_first
 from hf_localattn.names import read_config
@@ -46,7 +47,7 @@ def export_checkpoint(
     output_dir: str | os.PathLike[str],
     *,
     quantize: str | None = None,
-    settings: Sequence[str] = (),
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
     """Write a folder with the ONNX graph of a checkpoint, its tokenizer, and `infer.py`, which needs no torch model.
 
@@ -59,7 +60,7 @@ def export_checkpoint(
         quantize (*optional*): "int8" for products of 8-bit integers, with a scale for each output feature of a weight.
             "int8-weights" for 8-bit weights, of which each `BLOCK` has a scale, in products of 32-bit floats. Defaults
             to 32-bit floats. A log message says by how much it changes the outputs for random tokens.
-        settings (*optional*): `setting=value` strings for the tokenizer.
+        settings (*optional*): Settings of the tokenizer.
 
     Returns:
         The folder.
@@ -100,7 +101,7 @@ def export_checkpoint(
 
 
 def _load(
-    checkpoint: str | os.PathLike[str], settings: Sequence[str]
+    checkpoint: str | os.PathLike[str], settings: Mapping[str, Any]
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Family]:
     """Load the model with the head that the checkpoint was saved with, its tokenizer, and its family."""
     content = read_config(checkpoint)

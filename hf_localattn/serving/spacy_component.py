@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from spacy.tokens import Doc, Span, Token
 from spacy.util import minibatch
-from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from hf_localattn.bundled import NEGATION
 from hf_localattn.installed.english import OTHER_LANGUAGE, is_english
@@ -17,6 +16,7 @@ from hf_localattn.models.negation_conventions import check_convention
 from hf_localattn.models.negation_finder import Finding, NegationFinder
 from hf_localattn.models.negation_text import split_sentences
 from hf_localattn.pipelines import load_bundled
+from hf_localattn.pretrained import load_checkpoint, load_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +54,9 @@ class NegationComponent:
         self.ent_attribute, self.chunk_prefix = ent_attribute, chunk_prefix
         if model is None:
             loaded = load_bundled(device=device)
+            tokenizer = load_tokenizer(str(NEGATION))
         else:
-            loaded = AutoModelForTokenClassification.from_pretrained(model, revision=revision)
-        tokenizer = AutoTokenizer.from_pretrained(model or NEGATION, revision=revision)
+            loaded, tokenizer = load_checkpoint(model, task="token-classification", source={"revision": revision})
         self.finder = NegationFinder(loaded.to(device).eval(), tokenizer)
         self.is_english_only = model is None
         set_extensions(ent_attribute)

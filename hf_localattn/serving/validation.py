@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from hf_localattn.exported import OnnxModel
+from hf_localattn.installed.exported import OnnxModel
 from hf_localattn.registry import task_of_class
 from hf_localattn.tasks import TASKS, Run, prepare_run
 from hf_localattn.training.arguments import ModelArguments

@@ -9,9 +9,11 @@ import datasets
 import numpy as np
 
 from hf_localattn.data.choices import ChoiceColumns, MultipleChoiceCollator, choice_features, load_choices
-from hf_localattn.data.rows import Data, labeled_rows
+from hf_localattn.data.labels import SINGLE_LABEL, probabilities_from_logits
+from hf_localattn.data.prediction_table import check_input_columns, prediction_table
+from hf_localattn.data.rows import INPUT, Data, labeled_rows
 from hf_localattn.metrics.classification_scores import SCORES
-from hf_localattn.tasks.task import Encoder, Scored, Task, table_of
+from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, table_of
 from hf_localattn.training.data_arguments import MultipleChoiceDataArguments
 
 
@@ -28,12 +30,19 @@ class MultipleChoice(Task):
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
         args = self.args
         columns = ChoiceColumns(
-            context=args.context_column_name,
-            question=args.question_column_name,
-            choices=args.choices_column_name,
-            label=args.label_column_name,
+            context=args.context_column_name or "context",
+            question=args.question_column_name or "question",
+            choices=args.choices_column_name or "choices",
+            label=args.label_column_name or "label",
         )
-        return load_choices(data, columns, require_labels=labeled, skip_empty=args.skip_empty)
+        source = self.open_for_table(data, "rows", labeled)
+        return load_choices(source, columns, require_labels=labeled, skip_empty=args.skip_empty)
+
+    def prepare_rows(self, data: Splits) -> Splits:
+        for rows in data.values():
+            if INPUT in rows.column_names:
+                check_input_columns(rows, range(len(rows[0]["choices"])))
+        return data
 
     def encoder(self, split: str) -> Encoder:
         return choice_features, {"max_length": self.max_length}
@@ -42,23 +51,33 @@ class MultipleChoice(Task):
         return np.arange(2), np.arange(2)
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
-        """Return the index of the greatest logit (rows, choices) of each row, and the accuracy.
+        """Return the logits (rows, choices), and the accuracy of the index of the greatest one.
 
         If some test rows have no label, the accuracy is that of the others, and `labeled_samples` counts these.
         """
-        choices = np.argmax(outputs, axis=-1)
-        predictions = choices
+        predictions = np.argmax(outputs, axis=-1)
         scores: dict[str, float] = {}
         if labels is None:
             labeled, known_labels = labeled_rows(self.rows[split], split)
             if not labeled:
-                return Scored(choices, {})
-            predictions = choices[labeled]
+                return Scored(outputs, {})
+            predictions = predictions[labeled]
             labels = np.asarray(known_labels)
             scores["labeled_samples"] = len(labeled)
         scores["accuracy"] = SCORES["accuracy"](predictions, labels)
-        return Scored(choices, scores, pair=(predictions, labels))
+        return Scored(outputs, scores, pair=(predictions, labels))
+
+    def constant_outputs(self, split: str) -> Any:
+        train = self.features["train"]
+        counts = np.bincount(train["label"][:], minlength=len(train[0]["input_ids"]))
+        return np.tile(counts, (len(self.features[split]), 1))
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
-        """Return predict_results.txt: the index of each row, and that of the chosen text, both counted from 0."""
-        return {f"{prefix}_results.txt": table_of(self.rows[split], predictions)}
+        """Return predictions.csv, and predict_results.txt with the index of each row and that of the chosen text."""
+        rows = self.rows[split]
+        choices = np.argmax(predictions, axis=-1).tolist()
+        shares = probabilities_from_logits(predictions, SINGLE_LABEL)
+        return {
+            f"{prefix}_results.txt": table_of(rows, choices),
+            "predictions.csv": prediction_table(rows, range(shares.shape[1]), choices, shares),
+        }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from hf_localattn.tasks.task import LIMITS, PARTS, DataArguments, Splits, Task, 
 from hf_localattn.tasks.token_classification import TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.data_arguments import NEGATION
+from hf_localattn.training.frozen_states import frozen_states_of
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
 from hf_localattn.training.options import check_batches, check_task, check_training
 from hf_localattn.training.output_folder import (
@@ -36,12 +38,17 @@ from hf_localattn.training.output_folder import (
     remove_optimizers,
     save_arguments,
 )
-from hf_localattn.training.run_record import record_of, scores_of_split
+from hf_localattn.training.rivals import rival_scores, rivals_section
+from hf_localattn.training.run_record import record_of, scores_of_split, with_recorded_columns
+from hf_localattn.training.saving import save_on_interrupt
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
-from hf_localattn.training.summary import Section, format_summary, score_section
-from hf_localattn.training.trainer import TaskTrainer, save_on_interrupt
+from hf_localattn.training.summary import Section, format_summary, report_sections, score_section
+from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
+
+LONG = 5_000
+"""Number of rows whose preparation has a progress bar."""
 
 
 def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
@@ -75,6 +82,8 @@ def prepare_run(
     arguments = arguments_of(model_args, data_args, training_args)
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
         raise ValueError("Nothing to do: give at least one of --do_train, --do_eval and --do_predict.")
+    if not training_args.do_train and model_args.family is None:
+        data_args = with_recorded_columns(data_args, model_args)
     task_class = choose_task(task_class, data_args)
     if data_args.streaming:
         check_streaming(task_class, training_args)
@@ -126,6 +135,7 @@ def prepare_run(
         eval_dataset=task.features.get("validation"),
         processing_class=tokenizer,
         data_collator=task.collator(tokenizer, model, 8 if has_half_precision else None),
+        compute_loss_func=task.compute_loss,
     )
     return Run(task, trainer, model_args, arguments)
 
@@ -240,6 +250,9 @@ def limited(task: Task, part: str, rows: datasets.Dataset) -> datasets.Dataset:
 def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokenizerBase) -> Any:
     """Convert the rows of a split into model inputs."""
     function, arguments = task.encoder(split)
+    shows_bar = len(rows) >= LONG and not task.training_args.disable_tqdm
+    if shows_bar:
+        datasets.enable_progress_bars()
     with task.training_args.main_process_first(desc=f"{split} features"):
         features = rows.map(
             function,
@@ -250,6 +263,8 @@ def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokeni
             load_from_cache_file=not task.args.overwrite_cache,
             desc=f"Preparing {split} features",
         )
+    if shows_bar:
+        datasets.disable_progress_bars()
     for family in FAMILIES.values():
         if family.query is None or family.query not in features.column_names:
             continue
@@ -287,13 +302,19 @@ class Run:
         self.data = task.rows  # of streamed training rows the first
         self.features = task.features  # without those of streamed rows
         self.scores: list[Score] = []
+        self.reports: dict[str, dict[str, Any]] = {}
+        """Result of `class_report` for each split that has one."""
+        self.frozen = frozen_states_of(trainer.model, trainer.args)
         self.sections: list[Section] = []
         """Further parts of the summary, between the scores and the folder."""
 
     def execute(self) -> dict[str, float]:
         """Train, evaluate, predict and upload according to the training arguments, and return all metrics."""
-        metrics = self.train() | self.evaluate() | self.predict()
+        with self.frozen.reading(self.features) if self.frozen else nullcontext():
+            metrics = self.train() | self.evaluate() | self.predict()
         self.share()
+        for split, report in list(self.reports.items())[-1:]:
+            self.sections += report_sections(split, report)
         sections = [self._run_section(metrics), score_section(self.scores), *self.sections, self._folder_section()]
         logger.info("The run has ended.\n%s", format_summary(sections))
         return metrics
@@ -317,6 +338,7 @@ class Run:
                 logger.warning("Resuming from %s. Another --output_dir starts from the beginning.", checkpoint)
             with save_on_interrupt(trainer):
                 metrics = trainer.train(resume_from_checkpoint=checkpoint).metrics
+        metrics |= self.task.finish_model(trainer)
         trainer.save_model()  # without an upload before the model has scores
         metrics = {**metrics, "train_samples": self._num_rows("train")}
         trainer.save_metrics("train", metrics)  # also written to all_results.json
@@ -340,11 +362,7 @@ class Run:
         is_writer = args.do_train and args.should_save
         if is_writer:
             rows = {split: self._num_rows(split) for split in self.data}
-            columns = self.data["train"].column_names
-            has_pairs = "text_pair" in columns if "text" in columns else None
-            record = record_of(
-                self.task.model_task, self.model_args, self.task.args, args, rows, self.scores, has_pairs=has_pairs
-            )
+            record = record_of(self.task, self.model_args, rows, self.scores, self.reports)
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # an upload writes the card, too
             self.trainer.create_model_card()
@@ -387,12 +405,20 @@ class Run:
                 metrics = trainer.predict(features, metric_key_prefix=prefix).metrics
             else:
                 metrics = trainer.evaluate(features, metric_key_prefix=prefix)
+            if trainer.args.do_train:
+                model_scores = {name.removeprefix(f"{prefix}_"): value for name, value in metrics.items()}
+                rivals = rival_scores(self.task, split, model_scores, self.frozen)
+                self.sections.append(rivals_section(split, rivals))
+                metrics |= {f"{prefix}_{name}": value for name, value in rivals.items()}
             scored = trainer.scored
             trainer.scored = None  # frees memory
             if scored is not None:
                 self._write_predictions(split, scored.predictions)
                 metrics |= {f"{prefix}_{name}": note for name, note in scored.notes.items()}
             metrics |= {f"{prefix}_samples": len(self.data[split])}
+            if scored is not None and scored.report is not None:
+                self.reports[split] = scored.report
+                metrics[f"{prefix}_report"] = scored.report
             trainer.save_metrics(prefix, metrics)
             self.scores += scores_of_split(metrics, prefix)
             all_metrics |= metrics

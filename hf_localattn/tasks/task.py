@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import datasets
@@ -12,7 +12,7 @@ import torch
 from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.data.rows import Data, row_numbers
+from hf_localattn.data.rows import Data, Source, open_source, row_numbers
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.registry import family_of
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -49,12 +49,14 @@ class Scored:
         scores: scores by name; empty if the rows have no labels.
         notes: texts that belong to the scores, such as `bleu_signature`, *optional*.
         pair: predictions and references in the form that `--metric` takes, *optional*.
+        report: result of `hf_localattn.metrics.class_report`, *optional*.
     """
 
     predictions: Any
     scores: dict[str, float]
     notes: Mapping[str, str] = field(default_factory=dict)
     pair: tuple[Any, Any] | None = None
+    report: dict[str, Any] | None = None
 
 
 class Task:
@@ -93,6 +95,8 @@ class Task:
     """Number of rows to load beyond `--max_train_samples` and its like, to see whether a group of rows ends there."""
     has_lengths: ClassVar[bool] = True
     """True if the length of an input is that of its `input_ids`."""
+    compute_loss: Callable[..., Any] | None = None
+    """`compute_loss_func` of Trainer, if the loss is not that of the model."""
     has_classes: bool = True
     """False if labels are not one class each, so that they cannot be smoothed."""
     own_metrics: tuple[str, ...] = ()
@@ -125,6 +129,11 @@ class Task:
             labeled: raise an error for rows without a label.
         """
         raise NotImplementedError
+
+    def open_for_table(self, data: Data, holds: str, labeled: bool) -> Source:
+        """Open data for `read`. Rows that may be test rows keep their input, for a table of predictions."""
+        may_be_test = self.training_args.do_predict and not (labeled and self.args.held_out is None)
+        return replace(open_source(data, holds), keeps_input=may_be_test)
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
         """Choose the labels, and the `metrics` that they have.
@@ -216,6 +225,10 @@ class Task:
             pad_to_multiple_of=multiple,
         )
 
+    def finish_model(self, trainer: TaskTrainer) -> dict[str, float]:
+        """Change the trained model before it is saved, and return metrics of that."""
+        return {}
+
     def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Return the outputs for a batch that `score` needs, by default the first one."""
         return tuple(outputs[:1])
@@ -230,6 +243,13 @@ class Task:
             labels: labels of all features, or None.
         """
         raise NotImplementedError
+
+    def constant_outputs(self, split: str) -> Any:
+        """Return outputs for a split that are the same for all rows, the best for the training rows.
+
+        A model must score better than they. None if the task has no such outputs.
+        """
+        return None
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return the files with the predictions for the rows of a split, by name.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import datasets
 import numpy as np
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.folds import warn_of_lone_classes
 from hf_localattn.data.labels import (
@@ -19,15 +21,22 @@ from hf_localattn.data.labels import (
     labels_of,
     number_labels,
     predictions_from_logits,
+    probabilities_from_logits,
 )
-from hf_localattn.data.rows import Data, labeled_rows, open_source
+from hf_localattn.data.prediction_table import check_input_columns, prediction_table
+from hf_localattn.data.rows import INPUT, Data, labeled_rows
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
+from hf_localattn.metrics.calibration import expected_calibration_error
+from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.training.calibration import calibrate, last_layer
+from hf_localattn.training.class_weights import read_class_weights, weighted_loss
 from hf_localattn.training.data_arguments import GLUE as GLUE
 from hf_localattn.training.data_arguments import TextClassificationDataArguments
+from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -53,16 +62,25 @@ class TextClassification(Task):
     streams = True
     args: TextClassificationDataArguments
     labels: Labels
+    temperature: float | None = None
+    """Divisor of the trained model's logits; None without `--temperature_scaling`."""
 
     def __init__(self, args: TextClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
+        if args.class_weights and not training_args.do_train:
+            raise ValueError("--class_weights needs --do_train.")
+        if args.temperature_scaling and not (training_args.do_train and training_args.do_eval):
+            raise ValueError("--temperature_scaling needs --do_train, and validation rows with --do_eval.")
+        is_whole = not (training_args.prediction_loss_only or training_args.fsdp or training_args.deepspeed)
+        if args.temperature_scaling and not is_whole:
+            raise ValueError("--temperature_scaling excludes --prediction_loss_only, --fsdp and --deepspeed.")
         self.columns = args.layout
         if args.label_names_file is not None:
             names = load_label_names(args.label_names_file, TokenColumns(label=self.columns.label))
             self.columns = replace(self.columns, names=tuple(names))
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        source = open_source(data, "texts and labels")
+        source = self.open_for_table(data, "texts and labels", labeled)
         columns = complete_columns(self.columns, source, require_labels=labeled)
         self.columns = replace(self.columns, vector_length=columns.vector_length)
         return load_texts(source, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
@@ -111,6 +129,10 @@ class TextClassification(Task):
     def _check_labels(self) -> None:
         labels = self.labels
         length = self.columns.vector_length
+        if self.args.class_weights and labels.problem_type != SINGLE_LABEL:
+            raise ValueError(f"--class_weights needs one class as the label of each text, not {labels}.")
+        if self.args.temperature_scaling and labels.problem_type == REGRESSION:
+            raise ValueError("--temperature_scaling needs classes, but the labels are scores: omit it.")
         if labels.problem_type == SINGLE_LABEL and labels.num_labels < 2:
             raise ValueError(f"All rows have the label {labels.names[0]!r}: give data with at least two classes.")
         if labels.num_labels == 0:
@@ -124,9 +146,28 @@ class TextClassification(Task):
     def prepare_rows(self, data: Splits) -> Splits:
         prepared = Splits()
         for split, rows in data.items():
+            if INPUT in rows.column_names:
+                check_input_columns(rows, self.labels.names)
             may_be_missing = split.startswith("test")
             prepared[split] = number_labels(rows, self.labels, may_be_missing=may_be_missing)
+        if self.args.class_weights and self.compute_loss is None:  # not again for each part of a stream
+            names = self.labels.names
+            weights = read_class_weights(self.args.class_weights, names, prepared["train"]["label"][:])
+            smoothing = self.training_args.label_smoothing_factor
+            self.compute_loss = partial(weighted_loss, weights=weights, label_smoothing=smoothing)
+            logger.info("Class weights: %s.", dict(zip(names, weights, strict=True)))
         return prepared
+
+    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().adapt(model, tokenizer)
+        if self.args.temperature_scaling:
+            last_layer(model)
+
+    def finish_model(self, trainer: TaskTrainer) -> dict[str, float]:
+        if not self.args.temperature_scaling:
+            return {}
+        self.temperature = calibrate(trainer, self.features["validation"], self.labels.problem_type)
+        return {"temperature": self.temperature}
 
     def encoder(self, split: str) -> Encoder:
         return tokenize_texts, {"max_length": self.max_length}
@@ -145,26 +186,51 @@ class TextClassification(Task):
 
         If some test rows have no label, the scores are those of the others, and `labeled_samples` counts these.
         """
-        predictions = predictions_from_logits(outputs, self.labels.problem_type)
+        problem_type = self.labels.problem_type
+        predictions = predictions_from_logits(outputs, problem_type)
+        logits = outputs
         scores: dict[str, float] = {}
         if labels is None:
             labeled, known_labels = labeled_rows(self.rows[split], split)
             if not labeled:  # test rows of GLUE
                 return Scored(outputs, {})
             predictions = predictions[labeled]
+            logits = logits[labeled]
             labels = np.asarray(known_labels)
             scores["labeled_samples"] = len(labeled)
         scores |= {name: SCORES[name](predictions, labels) for name in self.score_names}
         if self.combined:
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
-        return Scored(outputs, scores, pair=(predictions, labels))
+        if self.temperature is not None:
+            uncalibrated = logits * self.temperature
+            scores["calibration_error"] = expected_calibration_error(logits, labels, problem_type)
+            scores["calibration_error_before"] = expected_calibration_error(uncalibrated, labels, problem_type)
+        is_number = problem_type == REGRESSION
+        report = None if is_number else class_report(predictions, labels, self.labels.names)
+        return Scored(outputs, scores, pair=(predictions, labels), report=report)
+
+    def constant_outputs(self, split: str) -> Any:
+        targets = np.asarray(self.features["train"]["label"][:])
+        if self.has_classes:
+            targets = np.eye(self.labels.num_labels)[targets]
+        mean = targets.reshape(len(targets), -1).mean(axis=0)
+        if self.labels.problem_type == MULTI_LABEL:
+            mean = mean - 0.5  # a class is predicted if its logit is positive
+        return np.tile(mean, (len(self.features[split]), 1))
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
-        """Return predict_results.txt; for GLUE predict_results_cola.txt, ..., predict_results_mnli-mm.txt.
+        """Return predictions.csv, and predict_results.txt (for GLUE predict_results_cola.txt and the like).
 
         A class is written as its name, a set of classes as a JSON list, a score with three decimals.
         """
         task = "" if self.args.task_name is None else f"_{self.args.task_name}"
         ending = "-mm" if split == "test_mismatched" else ""
+        rows = self.rows[split]
         texts = format_predictions(predictions, self.labels)
-        return {f"predict_results{task}{ending}.txt": table_of(self.rows[split], texts)}
+        shares = probabilities_from_logits(predictions, self.labels.problem_type)
+        if self.labels.problem_type == REGRESSION:
+            shares = shares[:, :0]
+        return {
+            f"predict_results{task}{ending}.txt": table_of(rows, texts),
+            f"predictions{ending}.csv": prediction_table(rows, self.labels.names, texts, shares),
+        }

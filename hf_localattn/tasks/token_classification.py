@@ -66,8 +66,8 @@ class TokenClassification(Task):
             text=args.text_column_name,
             label=args.label_column_name,
             task=args.task_name,
-            conll=args.label_column_index,
-            conllu=args.conllu_column,
+            conll=-1 if args.label_column_index is None else args.label_column_index,
+            conllu=args.conllu_column or "upos",
         )
         if args.label_names_file is not None:
             self.columns = replace(self.columns, names=load_label_names(args.label_names_file, self.columns))
@@ -144,6 +144,11 @@ class TokenClassification(Task):
         if not self.args.return_entity_level_metrics:
             scores = {name: scores[name] for name in self.reported}
         return Scored(predictions, scores, pair=(predictions, references))
+
+    def constant_outputs(self, split: str) -> Any:
+        labels = np.concatenate(self.features["train"]["labels"][:])
+        commonest = np.bincount(labels[labels != IGNORED]).argmax()
+        return [np.full(len(ids), commonest) for ids in self.features[split]["input_ids"]]
 
     def _names_of(self, labels: np.ndarray) -> list[str]:
         return [self.names[label] for label in labels]

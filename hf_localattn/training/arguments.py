@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import transformers
+from huggingface_hub.utils.tqdm import enable_progress_bars
 from transformers import Seq2SeqTrainingArguments as StockGenerationArguments
 from transformers import TrainingArguments as StockTrainingArguments
 from transformers.trainer_pt_utils import AcceleratorConfig
+from transformers.utils import is_in_notebook
 
 from hf_localattn.training.model_arguments import ModelArguments as ModelArguments
 from hf_localattn.training.new_arguments import NewTrainingArguments
@@ -45,6 +47,7 @@ class TrainingArguments(NewTrainingArguments, StockTrainingArguments):
         check_values(self)
         if self.lookahead_steps is not None and self.lookahead_alpha is None:
             self.lookahead_alpha = 0.5  # as in the paper
+        self.saves_by_time = self.save_steps is None and not self.load_best_model_at_end
         if self.save_steps is None:
             self.save_steps = self._usual_save_steps()
         metric = self.metric_for_best_model
@@ -114,9 +117,13 @@ def set_up_logging(training_args: TrainingArguments) -> None:
     # Show INFO messages of this package unless a log level is set.
     package_level = logging.INFO if training_args.log_level == "passive" and training_args.should_log else level
     logging.getLogger("hf_localattn").setLevel(package_level)
-    if training_args.disable_tqdm:
-        datasets.disable_progress_bars()
-        transformers.utils.logging.disable_progress_bar()
+    if not (sys.stderr.isatty() or is_in_notebook()):
+        training_args.disable_tqdm = True  # a bar would fill the file with its states
+    # The bars of training and evaluation remain, and those of downloads.
+    datasets.disable_progress_bars()
+    transformers.utils.logging.disable_progress_bar()
+    if not training_args.disable_tqdm:
+        enable_progress_bars()
     datasets.utils.logging.set_verbosity(level)
     transformers.utils.logging.set_verbosity(level)
     transformers.utils.logging.enable_default_handler()

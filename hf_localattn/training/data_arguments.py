@@ -16,6 +16,18 @@ GLUE = "nyu-mll/glue"
 NEGATION = "negation"
 """Value of `task_name` for `hf_localattn.tasks.negation`."""
 
+COLUMN_OPTIONS = (
+    "text_column_names",
+    "text_column_name",
+    "label_column_name",
+    "label_column_index",
+    "conllu_column",
+    "context_column_name",
+    "question_column_name",
+    "choices_column_name",
+)
+"""Options that name columns of the data, None by default. They are recorded with the model, for later predictions."""
+
 OF_NEGATION = ("cues", "cue_in_scope", "unmatched_scopes", "detect_cues", "convention")
 """Options that only `--task negation` has."""
 
@@ -131,6 +143,11 @@ class TextClassificationDataArguments(DataArguments):
             micro_f1, subset_accuracy, matthews_correlation, pearson, spearmanr, mse, rmse.
         do_regression: true: labels are scores; false: labels are classes; default: scores if they have a decimal
             point.
+        class_weights: Weights of classes in the loss: balanced (inversely proportional to their numbers of rows), or
+            entries such as spam=2.5; other classes have the weight 1.
+        temperature_scaling: After training, divide the logits by the temperature that suits the validation rows best
+            (Guo et al. 2017), in the last layer of the model, so that its probabilities are calibrated wherever it is
+            loaded. The expected calibration error is reported before and after.
         skip_unlabeled: Leave out training and evaluation rows without a label instead of raising an error.
     """
 
@@ -140,6 +157,8 @@ class TextClassificationDataArguments(DataArguments):
     label_names_file: str | None = None
     metric_name: str | None = None
     do_regression: bool | None = None
+    class_weights: list[str] = field(default_factory=list)
+    temperature_scaling: bool = False
     skip_unlabeled: bool = field(default=False, metadata={"aliases": ["--skip_unlabelled"]})
 
     def __post_init__(self) -> None:
@@ -192,8 +211,8 @@ class TokenClassificationDataArguments(DataArguments):
             the scope of a given cue are found; data with part-of-speech tags also get the scores of *SEM 2012.
         text_column_name: Column with the lists of words; default: tokens.
         label_column_name: Column with the lists of labels; default: <task_name>_tags, or labels.
-        label_column_index: Index of the labels' column in a column file; -1: the last one.
-        conllu_column: Column with the labels in a CoNLL-U file: upos or xpos.
+        label_column_index: Index of the labels' column in a column file; default: the last one.
+        conllu_column: Column with the labels in a CoNLL-U file: upos or xpos; default: upos.
         label_names_file: .json file with a list of all labels, or an object with such a list per column; labels may be
             its indices.
         label_all_tokens: Train on all tokens of a word (with I- instead of B- after the first), not only on the first
@@ -213,8 +232,8 @@ class TokenClassificationDataArguments(DataArguments):
     task_name: str = field(default="ner", metadata={"aliases": ["--task"]})
     text_column_name: str | None = None
     label_column_name: str | None = None
-    label_column_index: int = -1
-    conllu_column: str = "upos"
+    label_column_index: int | None = None
+    conllu_column: str | None = None
     label_names_file: str | None = None
     label_all_tokens: bool = False
     return_entity_level_metrics: bool = False
@@ -303,16 +322,17 @@ class MultipleChoiceDataArguments(DataArguments):
     data set, SWAG is loaded from the Hub.
 
     Args:
-        context_column_name: Column with the text that the choices refer to or continue.
-        question_column_name: Column with the question, if there is one.
-        choices_column_name: Column with the lists of choices; not needed for SWAG.
-        label_column_name: Column with the right choice: its index, counted from 0, its letter, its name or its text.
+        context_column_name: Column with the text that the choices refer to or continue; default: context.
+        question_column_name: Column with the question, if there is one; default: question.
+        choices_column_name: Column with the lists of choices, not needed for SWAG; default: choices.
+        label_column_name: Column with the right choice, its index, counted from 0, its letter, its name or its text;
+            default: label.
     """
 
-    context_column_name: str = "context"
-    question_column_name: str = "question"
-    choices_column_name: str = "choices"
-    label_column_name: str = "label"
+    context_column_name: str | None = None
+    question_column_name: str | None = None
+    choices_column_name: str | None = None
+    label_column_name: str | None = None
 
     def __post_init__(self) -> None:
         if self.dataset_name is None and not any(self.files.values()):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hf_localattn.names import PLAIN, family_names, find_family
+from hf_localattn.parsing import parse_assignments
 from hf_localattn.training.reading import documented
 
 
@@ -64,13 +65,12 @@ class ModelArguments:
 
     def _read_local_config(self) -> dict[str, Any]:
         """Return the values of `local_config` by name. Fields of the family are checked."""
-        if not self.local_config:
-            return {}
-        from hf_localattn.assignments import parse_assignments, parse_config_fields  # imports torch and transformers
+        fields = parse_assignments(self.local_config)
+        if fields and self.family is not None:
+            from hf_localattn.registry import get_family  # imports torch and transformers
 
-        if self.family is None:
-            return parse_assignments(self.local_config)
-        return parse_config_fields(self.family, self.local_config)
+            get_family(self.family).split_fields(fields)
+        return fields
 
     @property
     def source(self) -> str:

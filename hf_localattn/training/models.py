@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
-from hf_localattn.assignments import check_tokenizer_settings
 from hf_localattn.errors import loading
 from hf_localattn.names import PLAIN, resolve_backbone
-from hf_localattn.pretrained import load_tokenizer, missing_inputs
-from hf_localattn.registry import AUTO_CLASSES, family_of, get_family, task_of_class
+from hf_localattn.pretrained import load_checkpoint, load_tokenizer, missing_inputs
+from hf_localattn.registry import get_family, task_of_class
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
 
@@ -46,7 +45,6 @@ def load_model_and_tokenizer(
             f"The tokenizer has {len(tokenizer)} tokens, but the model has embeddings for {rows}: they do not belong"
             " together. Check --tokenizer_name."
         )
-    model = model.to(torch.float32)
     if training_args.local_learning_rate is not None:  # raise errors before training begins
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         groups = [{"params": parameters}]
@@ -56,25 +54,17 @@ def load_model_and_tokenizer(
 
 def _load_checkpoint(task: str, model_args: ModelArguments, config_fields: dict[str, Any]) -> Loaded:
     """Load a checkpoint of a family, or a plain backbone with a new head."""
-    checkpoint = _checkpoint(model_args, task)
-    options = {**model_args.hub, "trust_remote_code": model_args.trust_remote_code}
-    config_name = model_args.config_name or checkpoint
-    with loading("config", config_name):
-        config = AutoConfig.from_pretrained(config_name, **config_fields, **options)
-    check_tokenizer_settings(config.model_type, model_args.local_fields)
-    tokenizer = load_tokenizer(model_args.tokenizer_name or checkpoint, **model_args.local_fields, **options)
-    family = family_of(config)
-    if family is not None and family.needs_parse(config) and hasattr(tokenizer, "check_parser"):
-        tokenizer.check_parser()  # raise errors before the model is loaded and features are made
-    with loading("model", checkpoint):
-        model = AUTO_CLASSES[task].from_pretrained(
-            checkpoint,
-            config=config,
-            dtype=torch.float32,
-            ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
-            **options,
-        )
-    return model, tokenizer
+    return load_checkpoint(
+        model_args.source,
+        task=task,
+        settings=model_args.local_fields,
+        config_name=model_args.config_name,
+        config_fields=config_fields,
+        tokenizer_name=model_args.tokenizer_name,
+        source=model_args.hub,
+        trust_remote_code=model_args.trust_remote_code,
+        ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
+    )
 
 
 def _load_backbone(task: str, model_args: ModelArguments, config_fields: dict[str, Any]) -> Loaded:
@@ -85,19 +75,17 @@ def _load_backbone(task: str, model_args: ModelArguments, config_fields: dict[st
         raise ValueError(
             f"The family {family.name!r} has no model for {task}; it has models for {', '.join(family.heads)}."
         )
-    backbone = _checkpoint(model_args, task)
+    backbone = resolve_backbone(model_args.source, generates=task == "text2text-generation")
     tokenizer = load_tokenizer(
         model_args.tokenizer_name or backbone,
         trust_remote_code=model_args.trust_remote_code,
         **model_args.hub,
     )
     with loading("backbone", backbone):
-        model = family.heads[task].from_backbone(backbone, **model_args.hub, **fields, **config_fields)
+        model = family.heads[task].from_backbone(
+            backbone, dtype=torch.float32, **model_args.hub, **fields, **config_fields
+        )
     return model, family.adapt_tokenizer(tokenizer, model, **settings)
-
-
-def _checkpoint(model_args: ModelArguments, task: str) -> str:
-    return resolve_backbone(model_args.source, generates=task == "text2text-generation")
 
 
 def head_config(model_args: ModelArguments, task: str) -> PreTrainedConfig | None:

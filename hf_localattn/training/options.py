@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PositiveInt, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ByteSize, Field, PositiveInt, TypeAdapter, ValidationError
 
 WORKS = "works"
 OURS = "ours decides"
@@ -135,7 +135,9 @@ FIELDS: dict[str, Treatment] = {
     "per_device_eval_batch_size": works,
     "gradient_accumulation_steps": works,
     "auto_find_batch_size": works,
-    "learning_rate": ours("It is the rate of pretrained weights alone if `local_learning_rate` is given."),
+    "learning_rate": ours(
+        "5e-5 by default, 1e-3 for a frozen encoder. The rate of pretrained weights if `local_learning_rate` is given."
+    ),
     "lr_scheduler_type": Treatment(NEEDS, "needs arguments in --lr_scheduler_kwargs, if the schedule has some."),
     "lr_scheduler_kwargs": ours("They are checked. `mode` of a schedule that reads a score is that of the score."),
     "warmup_steps": works,
@@ -283,6 +285,8 @@ RANGES: dict[str, Any] = {
     "eval_accumulation_steps": Count,
     "eval_delay": Rate,
     "eval_steps": Steps,
+    "frozen_states": Literal["full", "half", "no"] | None,
+    "frozen_states_memory": ByteSize | None,
     "generation_max_length": Count,
     "generation_num_beams": Count,
     "gradient_accumulation_steps": Count,
@@ -398,7 +402,7 @@ def check_training(args: Any) -> None:
     import torch
     from transformers import Trainer, get_scheduler  # Trainer needs the extra `train`
 
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=args.learning_rate)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=args.learning_rate or 1e-3)
     with named_option(f"--lr_scheduler_type {args.lr_scheduler_type.value}"):
         get_scheduler(args.lr_scheduler_type, optimizer, 1, 10, args.lr_scheduler_kwargs)
     if args.optim_target_modules is None:  # otherwise the optimizer needs the model

@@ -30,7 +30,6 @@ USUAL = {
     "do_predict": "Write predictions.",
     "num_train_epochs": "Number of passes over the training rows (default: 3).",
     "max_steps": "Number of steps of the optimizer, instead of epochs.",
-    "learning_rate": "Peak learning rate (default: 5e-05).",
     "per_device_train_batch_size": "Training rows of a batch on each device (default: 8).",
     "per_device_eval_batch_size": "Evaluation rows of a batch on each device (default: 8).",
     "gradient_accumulation_steps": "Number of batches of a step of the optimizer (default: 1).",

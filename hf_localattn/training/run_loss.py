@@ -42,7 +42,8 @@ class RunLoss:
 
     def mean_since_log(self, accelerator: Any, step: int) -> float:
         """Return the mean of the steps since the last log. All processes call it together."""
-        total = accelerator.gather(self.unlogged).mean().item()
+        unlogged = torch.as_tensor(self.unlogged, device=accelerator.device)
+        total = accelerator.gather(unlogged).mean().item()
         mean = total / (step - self.logged_step)
         self.logged += total
         self.logged_step = step

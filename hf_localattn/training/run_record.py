@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from transformers.utils import cached_file
 
 from hf_localattn.hub import Score, TrainingRecord
-from hf_localattn.names import resolve_backbone, split_paths
+from hf_localattn.hub.record import RECORD
+from hf_localattn.names import NO_SCORES, resolve_backbone, split_paths
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.data_arguments import COLUMN_OPTIONS, DataArguments
+
+logger = logging.getLogger(__name__)
+
+Arguments = TypeVar("Arguments", bound=DataArguments)
 
 HYPERPARAMETERS = (
     "learning_rate",
@@ -38,20 +48,17 @@ HYPERPARAMETERS = (
 )
 """Training arguments that affect the result."""
 
-NO_SCORES = ("_runtime", "_samples", "_per_second", "_preparation_time", "_gen_len", "_num_beams")
-
 
 def record_of(
-    task: str,
+    task: Any,
     model_args: ModelArguments,
-    data_args: Any,
-    training_args: TrainingArguments,
     rows: Mapping[str, int],
     scores: Sequence[Score],
-    *,
-    has_pairs: bool | None = None,
+    reports: Mapping[str, dict[str, Any]],
 ) -> TrainingRecord:
-    """Return the record of a run. It contains names of files, but no local paths."""
+    """Return the record of a run of a `hf_localattn.tasks.Task`. It contains names of files, but no local paths."""
+    data_args = task.args
+    training_args = task.training_args
     dataset = data_args.dataset_name
     is_local = dataset is not None and Path(dataset).exists()
     files = {
@@ -59,18 +66,59 @@ def record_of(
         for split in ("train", "validation", "test")
         if (name := dataset if is_local else getattr(data_args, f"{split}_file")) is not None and split in rows
     }
+    further = {
+        "max_seq_length": data_args.max_seq_length,
+        "class_weights": " ".join(getattr(data_args, "class_weights", ())),
+        "temperature": getattr(task, "temperature", None),
+    }
+    column_names = task.rows["train"].column_names
     return TrainingRecord(
-        task=task,
-        base_model=None if Path(resolve_backbone(model_args.source)).exists() else model_args.source,
+        task=task.model_task,
+        base_model=base_model_of(model_args),
         dataset=None if is_local else dataset,
         dataset_config=None if is_local else data_args.dataset_config_name,
         files=files,
         rows=dict(rows),
         scores=tuple(score for score in scores if math.isfinite(score.value)),
-        hyperparameters=hyperparameters_of(training_args) | {"max_seq_length": data_args.max_seq_length},
-        has_pairs=has_pairs,
+        hyperparameters=hyperparameters_of(training_args) | {name: value for name, value in further.items() if value},
+        columns=columns_of(data_args),
+        reports=dict(reports),
+        has_pairs="text_pair" in column_names if "text" in column_names else None,
         seed=training_args.seed,
     )
+
+
+def base_model_of(model_args: ModelArguments) -> str | None:
+    """Return the Hub id of the model that a run starts from. For a folder it is the one that its record names."""
+    source = resolve_backbone(model_args.source)
+    if not Path(source).exists():
+        return source
+    record = TrainingRecord.load(source)
+    return None if record is None else record.base_model
+
+
+def columns_of(data_args: DataArguments) -> dict[str, Any]:
+    """Return the given options that name columns of the data."""
+    values = {name: getattr(data_args, name, None) for name in COLUMN_OPTIONS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> Arguments:
+    """Return data arguments with the columns that a model was trained with, if it has a record. Given ones stay."""
+    try:
+        path = cached_file(resolve_backbone(model_args.source), RECORD, **model_args.hub)
+    except OSError:
+        return data_args
+    record = TrainingRecord.load(Path(path).parent)
+    columns = columns_of(data_args)
+    added: dict[str, Any] = {}
+    for name, value in (record.columns if record else {}).items():
+        if name not in columns and hasattr(data_args, name):
+            added[name] = value
+            logger.info("--%s is %s, as in the training.", name, value)
+        elif columns.get(name, value) != value:
+            logger.warning("--%s is %s, not %s as in the training.", name, columns[name], value)
+    return dataclasses.replace(data_args, **added)
 
 
 def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def choose_best_metric(args: Any, task: Any) -> None:
         wants_main_score = args.early_stopping_patience is not None or args.search_space is not None
         if not (wants_main_score or selects_best(args)):
             return
-        metric = _main_score(directions) if wants_main_score else next(iter(directions))
+        metric = main_score(directions) if wants_main_score else next(iter(directions))
         logger.info("The best model is the one with the best %s.", metric)
     metric = metric.removeprefix("eval_")
     possible = [*directions, *task.further_scores]
@@ -94,7 +94,7 @@ def choose_best_metric(args: Any, task: Any) -> None:
     _choose_mode(args)
 
 
-def _main_score(directions: Mapping[str, bool]) -> str:
+def main_score(directions: Mapping[str, bool]) -> str:
     """Return the first score other than the loss."""
     return next((name for name in directions if name != "loss"), "loss")
 

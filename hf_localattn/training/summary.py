@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 from hf_localattn.hub import Score
+
+MOST_SCORES = 10
+"""Number of scores that a summary shows."""
+
+MOST_CLASSES = 20
+"""Number of classes that a summary shows."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +51,30 @@ def format_cell(cell: str | float) -> str:
 
 
 def score_section(scores: Sequence[Score]) -> Section:
-    """Return the section of scores: a row for each name, a column for each split."""
+    """Return the section of scores: a row for each of the first `MOST_SCORES` names, a column for each split."""
     splits = list(dict.fromkeys(score.split for score in scores))
     rows: dict[str, list[str | float]] = {"": [*splits]}
     for score in scores:
         row = rows.setdefault(score.metric, [""] * len(splits))
         row[splits.index(score.split)] = score.value
-    return Section("Scores", [[name, *row] for name, row in rows.items()] if scores else [])
+    table = [[name, *row] for name, row in rows.items()] if scores else []
+    shown = table[: MOST_SCORES + 1]
+    if left := len(table) - len(shown):
+        shown.append([f"and {left} more in all_results.json"])
+    return Section("Scores", shown)
+
+
+def report_sections(split: str, report: Mapping[str, Any]) -> list[Section]:
+    """Return the sections of a result of `class_report`, of at most `MOST_CLASSES` classes."""
+    classes = dict(islice(report["classes"].items(), MOST_CLASSES))
+    rows: list[list[str | float]] = [["", "precision", "recall", "f1-score", "support"]]
+    rows += [[name, *scores.values()] for name, scores in classes.items()]
+    matrix: list[list[str | float]] = []
+    if "confusion_matrix" in report:
+        matrix.append(["", *classes])
+        for name, counts in zip(classes, report["confusion_matrix"], strict=False):
+            matrix.append([name, *counts[:MOST_CLASSES]])
+    return [
+        Section(f"Classes of the {split} rows", rows),
+        Section("True classes in rows, predicted ones in columns", matrix),
+    ]

@@ -4,8 +4,6 @@ import copy
 import inspect
 import json
 import logging
-import signal
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -16,8 +14,9 @@ from typing import Any
 import torch
 import torch.utils.data
 from accelerate import load_checkpoint_in_model
+from accelerate.utils import load_fsdp_model
 from huggingface_hub import CommitInfo
-from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerCallback, TrainerState
+from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput, HubStrategy, SaveStrategy, TrainOutput
 from transformers.utils import PushInProgress
 
@@ -26,14 +25,22 @@ from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
 from hf_localattn.parsing import read_json
+from hf_localattn.training.frozen_states import frozen_base_model
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
 from hf_localattn.training.options import is_loss_only, selects_best
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
 from hf_localattn.training.run_loss import RunLoss
 from hf_localattn.training.run_record import split_of
+from hf_localattn.training.saving import CheckpointSaving
 from hf_localattn.training.scores import numbers_of
 
 logger = logging.getLogger(__name__)
+
+RATE = 5e-5
+"""Default learning rate, that of transformers."""
+
+FROZEN_RATE = 1e-3
+"""Default learning rate if only new layers are trained."""
 
 
 class LocalAttentionTrainer(Trainer):
@@ -62,6 +69,11 @@ class LocalAttentionTrainer(Trainer):
         if getattr(args, "ddp_find_unused_parameters", False) is None and hasattr(model, "new_modules"):
             args.ddp_find_unused_parameters = False  # every trainable parameter of our models gets a gradient
         super().__init__(model, args, *more, **kwargs)
+        if self.args.learning_rate is None:
+            is_frozen = frozen_base_model(self.model) is not None
+            self.args.learning_rate = FROZEN_RATE if is_frozen else RATE
+            if is_frozen:
+                logger.info("The encoder is frozen: the default learning rate is %g.", FROZEN_RATE)
         self.loss = RunLoss()
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
@@ -70,6 +82,7 @@ class LocalAttentionTrainer(Trainer):
         patience = getattr(self.args, "early_stopping_patience", None)
         if patience is not None:
             self.add_callback(EarlyStoppingCallback(patience))
+        self.add_callback(CheckpointSaving())
 
     def train(
         self,
@@ -108,7 +121,10 @@ class LocalAttentionTrainer(Trainer):
         """Load the checkpoint of a run whose steps are done, and return its metrics without timings."""
         self.state = TrainerState.load_from_json(str(Path(checkpoint, STATE)))
         best = self.state.best_model_checkpoint if self.args.load_best_model_at_end else None
-        load_checkpoint_in_model(self.model, best or checkpoint)
+        if self.is_fsdp_enabled:
+            load_fsdp_model(self.accelerator.state.fsdp_plugin, self.accelerator, self.model, best or checkpoint)
+        else:
+            load_checkpoint_in_model(self.model, best or checkpoint)
         self.loss = RunLoss.read(checkpoint, self.args.process_index)
         metrics = {"total_flos": self.state.total_flos, "train_loss": self.loss.mean(self.state.global_step)}
         self.log(metrics)
@@ -119,11 +135,12 @@ class LocalAttentionTrainer(Trainer):
 
         Args:
             output_dir (*optional*): folder, by default that of the run.
-            *internal: not used.
-            **internals: not used.
+            *internal: True if Trainer calls this.
+            **internals: the same by keyword.
         """
         folder = Path(output_dir or self.args.output_dir)
-        if folder.name == f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}":
+        is_internal = any(internal) or any(internals.values())
+        if is_internal and folder.name == f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}":
             if self.args.should_save:
                 discard(folder)  # an old checkpoint of this step would look whole during the write
             self.accelerator.wait_for_everyone()
@@ -279,45 +296,6 @@ class LocalAttentionTrainer(Trainer):
 def _warn_of_failure(upload: Future[CommitInfo]) -> None:
     if error := upload.exception():
         logger.warning("A checkpoint was not uploaded during training: %s", error)
-
-
-@contextmanager
-def save_on_interrupt(trainer: Trainer) -> Iterator[None]:
-    """At the first Ctrl-C in the block, save a checkpoint after the current step, then raise `KeyboardInterrupt`.
-
-    A second Ctrl-C ends the program at once. The block is not changed for distributed runs, whose processes would end
-    at different steps, without checkpoints, and outside the main thread of a program that Ctrl-C ends.
-    """
-    args = trainer.args
-    is_main = threading.current_thread() is threading.main_thread()
-    usual = signal.getsignal(signal.SIGINT)
-    if args.world_size > 1 or args.save_strategy == "no" or not is_main or usual is not signal.default_int_handler:
-        yield
-        return
-    callback = _SaveOnInterrupt()
-    trainer.add_callback(callback)
-    signal.signal(signal.SIGINT, callback.interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
-        trainer.remove_callback(callback)
-
-
-class _SaveOnInterrupt(TrainerCallback):
-    interrupted = False
-
-    def interrupt(self, *signaled: Any) -> None:
-        self.interrupted = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        logger.warning("Saving a checkpoint after this step. Press Ctrl-C again to end at once.")
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        control.should_save |= self.interrupted
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.interrupted:
-            raise KeyboardInterrupt
 
 
 def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:

@@ -11,9 +11,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
-from hf_localattn.assignments import parse_config_fields
 from hf_localattn.cli import main
 from hf_localattn.hub import init_checkpoint
+from hf_localattn.parsing import parse_assignments
 from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
@@ -101,7 +101,7 @@ def test_a_backbone_without_its_tokenizer_is_refused(tmp_path):
 
 def test_fields_are_read_as_yaml():
     given = "num_local_layers=4 use_conv=false conv_kernel_sizes=[2,3] outlook_num_heads=null outlook_dropout=1e-1"
-    assert [*parse_config_fields("cool", given.split()).values()] == [4, False, [2, 3], None, 0.1]
+    assert [*parse_assignments(given.split()).values()] == [4, False, [2, 3], None, 0.1]
 
 
 def test_a_backbone_from_the_hub_in_trouble_at_a_revision_and_from_the_cache(

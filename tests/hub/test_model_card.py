@@ -45,9 +45,8 @@ def test_cards_of_real_runs_are_what_would_be_written_now(family, tmp_path):
     folder = shutil.copytree(CARDS / family, tmp_path / family)
     assert write_card(folder).read_text() == (CARDS / family / "README.md").read_text()
     record, results = TrainingRecord.load(folder), ModelCard.load(folder / "README.md").data.eval_results
-    assert {one.metric_type: one.metric_value for one in results} == {
-        score.metric: score.value for score in record.scores if score.metric != "loss"
-    }
+    scores = [(score.metric, score.value) for score in record.scores if score.metric != "loss"]
+    assert [(result.metric_type, result.metric_value) for result in results] == scores[:5]
 
 
 @pytest.mark.parametrize(("name", "task"), [*MARKED_CASES, ("cool", "text2text-generation")])
@@ -69,6 +68,65 @@ def test_every_card_is_complete_and_its_program_runs(name, task, tmp_path, capsy
         assert empty not in card.replace(program, "")
     exec(program.replace("OWNER/NAME", str(folder)), {})
     assert capsys.readouterr().out  # of an untrained model maybe no more than a line's end
+
+
+SAM = "SamRobertaForSequenceClassification"
+REPORT = {
+    "classes": {
+        "Abkürzung": {"precision": 1.0, "recall": 0.5, "f1-score": 2 / 3, "support": 4},
+        "De|scription": {"precision": 0.5, "recall": 1.0, "f1-score": 2 / 3, "support": 2},
+    },
+    "confusion_matrix": [[2, 2], [0, 2]],
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "absent"),
+    [
+        ({}, ["a BiLSTM, attention over the features", "more than 512 tokens"], "baseline"),
+        ({"use_tam": False}, ["a BiLSTM, attention over the features."], "512 tokens"),
+        ({"pooling": "rb"}, ["A baseline", "without attention over features or tokens"], "512 tokens"),
+        ({"pooling": "none", "freeze_backbone": True}, ["without further layers", "is frozen"], "BiLSTM"),
+    ],
+)
+def test_a_card_follows_the_fields(fields, words, absent):
+    card = render_card({"architectures": [SAM], "model_type": "sam-roberta", **fields})
+    text = card.partition("## Citation")[0]
+    assert [word for word in words if word not in text] == []
+    assert absent not in text
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_ablation_has_a_card(name):
+    family = FAMILIES[name]
+    for fields in family.ablations:
+        card = render_card({"architectures": [], "model_type": name, **fields})
+        assert "%}" not in card
+        assert ("A baseline of the paper" in card) or "none" not in fields.values()
+
+
+def test_a_card_has_the_classes_and_five_scores():
+    scores = [Score(split, f"score_{index}", 0.5) for split in ("validation", "test") for index in range(4)]
+    scores.append(Score("test", "score_0_of_constant", 0.625))
+    record = TrainingRecord(
+        task="text-classification",
+        scores=scores,
+        reports={"test": REPORT},
+        has_pairs=True,
+    )
+    labels = dict(enumerate(REPORT["classes"]))
+    card = render_card({"architectures": [SAM], "model_type": "sam-roberta", "id2label": labels}, record)
+    results = ModelCard(card).data.eval_results
+    assert [(result.dataset_split, result.metric_type) for result in results] == [
+        *(("test", f"score_{index}") for index in range(4)),
+        ("validation", "score_0"),
+    ]
+    assert card.count("| score_") == 8
+    assert '"Abkürzung", "De\\|scription"' in card
+    assert "| Abkürzung | 1.000 | 0.500 | 0.667 | 4 |" in card
+    assert "| Abkürzung | 2 | 2 |\n| De\\|scription | 0 | 2 |\n" in card
+    assert "| test | score_0 | 0.5 (constant: 0.625) |" in card
+    assert '{"text": "YOUR TEXT", "text_pair": "ITS SECOND TEXT"}' in card
 
 
 BERT_TAGGER, OA_TAGGER = "BertForTokenClassification", "OaXLNetForTokenClassification"

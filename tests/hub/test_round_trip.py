@@ -141,6 +141,8 @@ CASES = {
     "cues": ("oa-xlnet", "token-classification", {"id2label": {0: "O", 1: "negation:single"}}),
     "headless": ("cool", "headless", {}),
     "syntax": ("sla-bert", "headless", {}),
+    "sparse": ("sam-roberta", "headless", {"tam_softmax": "entmax15"}),
+    "soft": ("sla-bert", "headless", {"local_attention": "soft"}),
     "lisa": ("sla-bert", "token-classification", {"local_attention": "lisa"}),
 }
 PIPELINES = {"answers": "question-answering", "cues": "negation", "lisa": "token-classification"}

@@ -10,6 +10,7 @@ from hf_localattn.inspection import (
     AttentionMap,
     GateValues,
     TokenWeights,
+    draw_features,
     draw_gates,
     draw_maps,
     draw_token_weights,
@@ -76,6 +77,19 @@ def test_tokens_of_texts_are_broken_into_lines():
     first = [darkness[word] for word in words(20)]
     assert first == sorted(first)
     assert first[0] < darkness["$word"] < first[-1]  # the second text is in the scale of the first
+
+
+def test_features_that_delta_removed_are_counted_and_have_a_color_of_their_own():
+    weights = [
+        TokenWeights(("a", "joke"), np.ones(2) / 2, np.array(values)) for values in ([0.4, 0, 0], [0.2, 0.1, 0])
+    ]
+    figure = draw_features(weights, ["delta", "less"])
+    shown = " ".join(name.replace("\n", " ") for name, _ in extents(figure))
+    assert "delta a joke 2 of 3 removed" in shown
+    assert "less a joke 1 of 3 removed" in shown
+    assert figure.axes[0].images[0].get_array().mask.tolist() == [[False, True, True], [False, False, True]]
+    with pytest.raises(ValueError, match="use_fam"):
+        draw_features([TokenWeights(("a",), np.ones(1))])
 
 
 def test_gates_are_lines_over_layers_in_a_file_of_each_form():

@@ -33,7 +33,7 @@ def forget():
 
 def contents(texts, words="parser", parser=None):
     found = parse(texts, parser or tiny_parser(), words)
-    parts = ((one.number, one.heads, one.starts, one.ends) for one in found)
+    parts = ((one.count, one.heads, one.starts, one.ends) for one in found)
     return [[number, *(None if part is None else list(part) for part in others)] for number, *others in parts]
 
 

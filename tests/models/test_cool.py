@@ -12,8 +12,7 @@ from transformers import (
 )
 
 from hf_localattn import CoolConfig, CoolModel, outlook_attention, outlook_attention_matrix
-from hf_localattn.models.cool_local_encoder import LocalEncoder
-from hf_localattn.models.modeling_cool import Fusion
+from hf_localattn.models.cool_local_encoder import Fusion, LocalEncoder
 from tests.models.naive import (
     MASK,
     EqualsLoop,
@@ -150,6 +149,9 @@ ENCODERS = {
         for alignment in ("adaptive", "same")
         for kernels in ((3, 4, 5), (1, 2))
     },
+    "balanced": {"fusion": "gate"},
+    "conv balanced": {"kind": "conv", "fusion": "gate"},
+    "gat balanced": {"kind": "gat", "fusion": "gate"},
     **{f"{kind} {size}": {"kind": kind, field: size} for kind, (field, *sizes) in WINDOWS.items() for size in sizes},
 }
 
@@ -215,6 +217,10 @@ class TestLocalEncoder(EqualsLoop):
             row = reference.convolution_block(row, kernels, *how)
         for layer in module.layers:
             row, weights = layer_loop(layer, fields, row)
+        if module.fusion is not None:
+            layers = {name: pair(layer) for name, layer in module.fusion.named_children()}
+            both = zip(rows[0][there], row, strict=True)
+            row = torch.stack([reference.fusion("gate", *states, **layers) for states in both])
         found = [row] if weights is None else [row, weights]
         return [one.new_zeros(len(there), *one.shape[1:]).index_put((there.nonzero()[:, 0],), one) for one in found]
 

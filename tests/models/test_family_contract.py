@@ -35,8 +35,8 @@ from tests.models.tiny import (
     with_one_layer,
 )
 
-EAGER_ONLY = ("deberta-v2", "xlnet")
-WITHOUT_CHECKPOINTING = ("albert", "xlnet")
+EAGER_ONLY = ("deberta-v2", "xlnet", "mpnet")
+WITHOUT_CHECKPOINTING = ("albert", "xlnet", "mpnet")
 CAPABLE = {"oa-xlnet": {"backbone": "bert"}}
 """On what a family shows export where its default backbone cannot be exported."""
 
@@ -318,7 +318,7 @@ def test_missing_and_misshapen_inputs_of_a_family_are_named(model, inputs):
 
 @pytest.mark.parametrize("backbone", ["bert", "roberta", "mpnet"])
 def test_right_padding_gives_the_backbones_own_positions(backbone):
-    """There the backbone computes bit for bit what it computes alone; MPNet is untested, and counts from elsewhere."""
+    """There the backbone computes bit for bit what it computes alone, wherever it begins to count."""
     model, mask = tiny_model("cool", backbone=backbone), torch.tensor([[1] * 11, [1] * 7 + [0] * 4])
     ids = token_ids(2, 11).masked_fill(mask == 0, model.config.pad_token_id)
     inside = model(ids, attention_mask=mask, output_hidden_states=True).hidden_states[-1]

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from hf_localattn.models.configuration_oa_xlnet import OaXLNetConfig
-from hf_localattn.models.oa_attention import OrthogonalAttention, OrthogonalAttentionBlock
+from hf_localattn.models.oa_attention import OrthogonalAttention, OrthogonalAttentionBlock, add_text
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.naive import (
@@ -135,6 +135,40 @@ class TestBlock(TestAttention):
             **{name: (*pair(norm), norm.eps) for name, norm in norms.items()},
         }
         return reference.block(*rows, *reals, case, heads, layers, HEADS)
+
+
+class TestTextInQuery(TestBlock):
+    """The mean of the text is one more query token, except where the query is empty."""
+
+    cases = {name: PLAIN[name] for name in ("em", "ca")}  # noqa: RUF012 (as of the base class)
+    few = ("ca",)
+
+    def run(self, module, inputs, masks):
+        context, query = inputs
+        context_mask, query_mask = masks
+        if query_mask is None:
+            query_mask = torch.ones(query.shape[:2], dtype=torch.bool)
+        query, query_mask = add_text(query, query_mask, context, context_mask)
+        return module(context, query, context_mask, query_mask, True)
+
+    def loop(self, module, case, rows, reals):
+        (context, query), (real_context, real_query) = rows, reals
+        tokens = [row for row, real in zip(context, real_context, strict=True) if real]
+        text = sum(tokens) / len(tokens)
+        rows = context, torch.stack([*query, text])
+        return super().loop(module, case, rows, (real_context, [*real_query, any(real_query)]))
+
+
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_query_of_one_token_trains_beta_only_with_the_text(interaction, trains):
+    module, context = built(local_attention=interaction), states(2, 5)
+    query, mask = context[:, 1:2], torch.ones(2, 1, dtype=torch.bool)
+    if trains:
+        query, mask = add_text(query, mask, context, None)
+    module(context, query, None, mask)[0].square().sum().backward()
+    found = [parameter.grad for parameter in module.query_vectors.parameters()]
+    assert all(gradient.abs().max() > 1e-9 if trains else gradient.abs().max() < 1e-12 for gradient in found)
 
 
 @pytest.mark.parametrize("case", [*CASES][::3])

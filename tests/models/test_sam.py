@@ -10,6 +10,7 @@ from hf_localattn.models.modeling_sam_roberta import SamRobertaForSequenceClassi
 from hf_localattn.models.sam_attention import FeatureAttention, SequentialAttention, TokenAttention
 from hf_localattn.models.sam_baselines import DiSAN, RecurrentAttention
 from hf_localattn.models.sam_bilstm import RecurrentEncoder
+from hf_localattn.models.sam_entmax import entmax15
 from tests.models.naive import MASK, EqualsLoop, assert_same, pair, random_states, randomized
 from tests.models.tiny import SAM_ROWS, SAM_SIZES, loss, main_outputs, run, tiny_config, tiny_model, token_ids
 from tests.reference import sam as reference
@@ -36,6 +37,7 @@ MECHANISMS = {
     "fam, filtered": lambda: feature_attention(fam_threshold=0.4),
     "fam, learned": lambda: feature_attention(learn_fam_threshold=True),
     "tam, position": lambda: TokenAttention(config(**POSITION)),
+    "tam, sparse": lambda: TokenAttention(config(tam_softmax="entmax15", **POSITION)),
     "tam, token": lambda: TokenAttention(config(**TOKEN)),
     "sam": lambda: SequentialAttention(config(**SEQUENTIAL)),
     "sam, swapped": lambda: SequentialAttention(config(attention_order="tam_fam", **SEQUENTIAL)),
@@ -78,8 +80,10 @@ def feature_arguments(module):
 
 def token_arguments(module):
     positions = module and module.inner.in_features
-    length = {"max_length": positions if module and positions > 1 else None}
-    return module and {"inner": pair(module.inner), "outer": pair(module.outer), **length}
+    more = {"max_length": positions if module and positions > 1 else None}
+    if module and module.softmax is entmax15:
+        more["normalize"] = reference.entmax15
+    return module and {"inner": pair(module.inner), "outer": pair(module.outer), **more}
 
 
 def block_arguments(block):
@@ -110,6 +114,14 @@ class TestMechanisms(EqualsLoop):
     def loop(self, module, case, rows, reals):
         (row,), (real,) = rows, reals
         return loop(module, row, real if any(real) else [place == 0 for place in range(len(real))])
+
+
+def test_sparse_weights_are_zero_at_low_scores():
+    """By hand: with s / 2 of 0.5 and 0 the root of (0.5 - t)^2 + t^2 = 1 is (1 - 7^0.5) / 4; with 1 and 0 it is 0."""
+    root = (1 - 7**0.5) / 4
+    scores = torch.tensor([[1, 0, -9], [2, 0, -9], [3, 3, 3]], dtype=torch.float64)
+    expected = torch.tensor([[(0.5 - root) ** 2, root**2, 0], [1, 0, 0], [1 / 3] * 3], dtype=torch.float64)
+    assert_same([entmax15(scores), entmax15(scores + 100)], [expected, expected])
 
 
 def test_positions_are_counted_from_the_first_token():

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hf_localattn import SlaBertConfig, SlaBertModel
 from hf_localattn.installed.structure import check_structure
 from hf_localattn.models import sla_row_blocks
-from hf_localattn.models.sla_attention import gated_attention
+from hf_localattn.models.sla_attention import DistanceSlope, gated_attention
 from hf_localattn.models.sla_baselines import ancestor_mask, parent_loss
+from hf_localattn.models.sla_distances import masks_by_distance
 from hf_localattn.models.sla_masks import syntax_tables, window_tables
 from tests.models.naive import LargestTensor, assert_same, with_gradients
-from tests.models.tiny import COMMON, adapted, enable_checkpointing, tiny_model, token_ids
+from tests.models.tiny import COMMON, adapted, enable_checkpointing, run, tiny_config, tiny_model, token_ids
 from tests.reference import sla as reference
 
 BATCH, HEADS, LENGTH, WIDTH = 2, 3, 5, 3
@@ -321,6 +322,57 @@ def test_masks_equal_the_search(batch, options, window):
     expected = [reference.ancestor_mask(*row) for row in rows]
     for longest in ({}, {"max_length": batch[0].shape[1]}):
         assert ancestor_mask(*batch, **longest).tolist() == expected
+
+
+@repeatable
+@given(batches, st.fixed_dictionaries(OPTIONS), st.booleans(), st.integers(0, 9))
+def test_distances_equal_the_search(batch, options, shared_words, seed):
+    """Few different tokens, so that words of two segments are often equal, or equal up to their last token."""
+    threshold, kind = options["threshold"], "shared_words" if shared_words else "all"
+    config = tiny_config("sla-bert", pair_attention=kind, syntax_threshold=threshold)
+    config.neighbor_window, config.connect_roots = options["neighbor_window"], options["connect_roots"]
+    ids = torch.randint(2, batch[0].shape, generator=torch.Generator().manual_seed(seed))
+    masks = masks_by_distance(config, ids, *batch)
+    found = torch.stack(masks).logical_not().sum(0).tolist()
+    rows = zip(*(tensor.tolist() for tensor in (*batch, ids)), strict=True)
+    assert found == [reference.distances(*row, **options, shared_words=shared_words) for row in rows]
+
+
+@pytest.mark.usefixtures("poisoned_memory")
+def test_a_soft_threshold_equals_the_loop():
+    """Distances of -1 are keys without a token."""
+    slope = DistanceSlope().double()
+    distances = torch.randint(5, (BATCH, 1, LENGTH, LENGTH))
+    distances[0, ..., -2:] = distances[1, ..., 0] = -1
+    inputs = [*random_inputs(), slope.bias.detach().fill_(0.3).requires_grad_()]
+
+    def fast(*states):
+        mask = torch.func.functional_call(slope, {"bias": states[-1]}, (distances, torch.float64))
+        return gated_attention(*states[:-1], None, mask, scaling=SCALING)
+
+    def slow(*states):
+        mask = -torch.log(1 + states[-1].exp()) * distances
+        return loop(*states[:-1], None, mask.masked_fill(distances < 0, -torch.inf))
+
+    assert_same(with_gradients(fast, inputs), with_gradients(slow, inputs))
+
+
+@pytest.mark.parametrize("fields", [{"local_attention": "soft"}, {"pair_attention": "shared_words"}], ids=str)
+def test_distances_train_alike_in_both_implementations(fields):
+    model = build(implementation="eager", **fields)
+    expected = train(model)
+    model.set_attn_implementation("sdpa")
+    assert_same(train(model), expected)
+
+
+def test_what_distances_cannot_do_is_refused():
+    soft = tiny_model("sla-bert", local_attention="soft")
+    pairs = tiny_model("sla-bert", pair_attention="shared_words")
+    soft.set_attn_implementation("flex_attention")
+    with pytest.raises(ValueError, match="attn_implementation"):
+        run(soft, **INPUTS)
+    with pytest.raises(ValueError, match="input_ids"):
+        run(pairs, inputs_embeds=torch.zeros(3, LONG, 32), attention_mask=MASK)
 
 
 PARSED = (

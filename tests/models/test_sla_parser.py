@@ -33,7 +33,7 @@ def test_what_hangs_on_white_space_hangs_on_its_head(words, heads, expected, mon
     parsed = spacy.tokens.Doc(pipeline.vocab, words, [False] * len(words), heads=heads, deps=["dep"] * len(words))
     monkeypatch.setattr(pipeline, "pipe", lambda texts: [parsed for _ in texts])
     (found,) = parse([parsed.text], tiny_parser())
-    assert (found.number, list(found.heads)) == (len(expected), expected)
+    assert (found.count, list(found.heads)) == (len(expected), expected)
     places = zip(found.starts, found.ends, strict=True)
     assert [parsed.text[start:end] for start, end in places] == [word for word in words if word.strip()]
 

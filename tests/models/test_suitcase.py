@@ -44,6 +44,7 @@ CASES = [
     ("cool", "text2text-generation", {}),
     ("oa-xlnet", "headless", {}),
     ("sla-bert", "headless", {}),
+    ("sla-bert", "headless", {"local_attention": "soft"}),
     ("cool", "question-answering", {}),
     ("cool", "token-classification", {"id2label": {0: "O", 1: "negation:single"}}),
     ("sla-bert", "text-classification", {}),

@@ -54,7 +54,6 @@ TINY_BACKBONES = {
         "sep_token_id": 2,
         "local_attention": 4,
     },
-    # Not among the tested ones: its positions count from elsewhere.
     "mpnet": COMMON,
     "xlnet": {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 37, "vocab_size": VOCABULARY},
 }

@@ -20,7 +20,7 @@ def feature_attention(states, real, inner, outer, threshold):
     return filled(rows, states[0].numel(), states), weights
 
 
-def token_attention(states, real, inner, outer, max_length=None):
+def token_attention(states, real, inner, outer, max_length=None, normalize=softmax):
     """Equations 5-6: states (L, D) -> X'' (L, D) and the map (L,).
 
     With `max_length` the FFN reads all positions at once, with zeros after the last token. Without it, the FFN reads
@@ -36,9 +36,25 @@ def token_attention(states, real, inner, outer, max_length=None):
             behind = [states.new_zeros(())] * (max_length - len(values))
             read = feed_forward(torch.stack([*values, *behind]), inner, outer)
         scores = [score + read[number] for number, score in enumerate(scores)]
-    weights = softmax(dict(zip(numbers(real), scores, strict=True)))
+    weights = normalize(dict(zip(numbers(real), scores, strict=True)))
     weighted = {t: weight * states[t] for t, weight in weights.items()}
     return filled(weighted, states.shape[1], states), filled(weights, (), states)
+
+
+def entmax15(scores):
+    """1.5-entmax over the values of a dictionary (Peters et al., 2019): max(0, s / 2 - tau)^2 with the sum 1.
+
+    For each number k of largest scores, tau is the smaller root of sum_{i <= k} (s_i / 2 - tau)^2 = 1. The right k is
+    the one whose tau lies between the scores k and k + 1.
+    """
+    halves = {name: score / 2 for name, score in scores.items()}
+    ordered = sorted(halves.values(), key=lambda half: half.item(), reverse=True)
+    for count in range(1, len(ordered) + 1):
+        total, squares = sum(ordered[:count]), sum(half * half for half in ordered[:count])
+        tau = (total - (total * total - count * (squares - 1)).clamp(min=0) ** 0.5) / count
+        if count == len(ordered) or ordered[count] <= tau:
+            break
+    return {name: torch.where(half > tau, (half - tau) ** 2, torch.zeros_like(half)) for name, half in halves.items()}
 
 
 def sequential_attention(states, real, order, feature, token):

@@ -26,6 +26,41 @@ def syntax_mask(word_index, dep_heads, threshold=3, neighbor_window=1, connect_r
     return over_tokens(word_index, allowed)
 
 
+def distances(word_index, dep_heads, ids, threshold=3, neighbor_window=1, connect_roots=False, shared_words=False):
+    """Equation 2 on words and their sub-words, at most `threshold` + 1. It is 0 at special and open tokens.
+
+    Across segments the distance is 0; or with `shared_words` the smallest D(i, a) + dist(b, j) over words a and b with
+    the same tokens `ids`, in the segments of i and j.
+    """
+    words = numbers_of(word_index)
+    segments = segments_of(words)
+    graph = undirected_graph(words, dep_heads, connect_roots)
+    edges = {word: breadth_first(graph, word) for word in graph}
+    spelled = {word: [one for one, there in zip(ids, words, strict=True) if there == word] for word in graph}
+
+    def within(i, j):
+        near = [k for k in range(i - neighbor_window, i + neighbor_window + 1) if segments.get(k) == segments[i]]
+        return min(edges[k].get(j, threshold + 1) for k in near)
+
+    def between(i, j):
+        if segments[i] == segments[j]:
+            return within(i, j)
+        if not shared_words:
+            return 0
+        found = [threshold + 1]
+        for a in graph:
+            for b in graph:
+                if segments[a] == segments[i] and segments[b] == segments[j] and spelled[a] == spelled[b]:
+                    found.append(within(i, a) + edges[b].get(j, threshold + 1))
+        return min(found)
+
+    def between_tokens(i, j, is_open):
+        return 0 if is_open or -1 in (i, j) else min(between(i, j), threshold + 1)
+
+    keys = [(j, key < -1) for key, j in zip(word_index, words, strict=True)]
+    return [[between_tokens(i, *key) for key in keys] for i in words]
+
+
 def window_mask(word_index, window_size=3):
     """WLA of section 4.1: words at a distance of at most `window_size`, and all words of other segments."""
     segments = segments_of(numbers_of(word_index))

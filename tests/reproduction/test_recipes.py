@@ -1,6 +1,7 @@
 """The recipes: whole, accepted by the scripts and families they are for, and refused where they are wrong."""
 
 import json
+import shutil
 from functools import cache
 from itertools import chain, product
 from types import SimpleNamespace
@@ -17,9 +18,11 @@ from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.studies.search_space import SEARCHABLE, combinations, read_space
 from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.negation import OFFICIAL_SCORES
+from reproduction import tables
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from reproduction.measures import MEASURES
 from reproduction.plan import plan, select
+from reproduction.report import report_of
 from reproduction.tables import load_table, table_names
 
 WORK = [(table, task) for table in map(load_table, table_names()) for task in table.tasks.values()]
@@ -38,7 +41,7 @@ def reported(task, command):
     own = choose_task(command.task, command.data_args)(command.data_args, command.training_args)
     own.choose_labels({"train": own.read(command.data_args.train_file, True)}, command.model_args, None)
     names = {name.removesuffix("_no_synonyms") for name in own.metrics}  # of METEOR where WordNet is not installed
-    return {*names, *(OFFICIAL_SCORES if own.name == "negation" else ())}
+    return {*own.metrics, *names, *(OFFICIAL_SCORES if own.name == "negation" else ())}
 
 
 @pytest.mark.parametrize(("table", "task"), TRAINED, ids=[f"{table.name}-{task.name}" for table, task in TRAINED])
@@ -51,7 +54,7 @@ def test_a_script_takes_the_arguments_of_its_rows_and_reports_their_scores(table
     assert task.arguments.get("metric_for_best_model") in (None, *known)
     for metric in {score.metric for score in task.scores.values()} - {"train_seconds_per_epoch"}:
         part, _, name = metric.partition("_")
-        assert name in known
+        assert name.removesuffix("_of_linear") in known  # the rival of the score
         assert {"eval": "validation", "predict": "test"}[part] in files or task.folds is not None
 
 
@@ -96,7 +99,7 @@ def test_printed_numbers_are_in_the_unit_of_the_scores_and_the_same_in_two_table
                 key = json.dumps([task.corpus, score.name, row.recipe(task)], sort_keys=True)
                 if known.setdefault(key, number) != number:
                     differences.add((table.name, row.name, task.name))
-                    assert any(str(known[key]) in note for note in table.notes)
+                    assert any(str(known[key]) in note.text for note in table.notes)
     assert differences == {("sam-4", "sam", "contro")}
 
 
@@ -116,6 +119,42 @@ def test_a_setting_is_of_table_task_and_row_and_numbers_are_those_of_the_tasks_t
     assert run.options["max_train_samples"] == 250
 
 
+DERIVED = {
+    "there is no task 'squad'": {"score": {"squad": "F1"}, "steps": ["mean train test"]},
+    "sfu has no score 'EM'": {"score": {"sfu": "EM"}, "steps": ["mean train test"]},
+    "there is no reduction 'median'": {"score": "F1", "steps": ["median train"]},
+    "no column to reduce.*'seed'": {"score": "F1", "steps": ["mean train seed"]},
+    "no column to reduce.*'train'": {"score": "F1", "steps": ["mean train", "maximum train"]},
+    "must reduce train": {"score": "F1", "steps": ["mean test"]},
+    "must not reduce group": {"score": "F1", "steps": ["mean train", "maximum group"]},
+    "the same group": {"score": "F1", "steps": ["mean train test"]},
+}
+
+
+@pytest.mark.parametrize("problem", DERIVED)
+def test_a_derived_column_of_what_a_table_lacks_is_refused(problem, tmp_path, monkeypatch):
+    text = (tables.FOLDER / "tables" / "oa-5.yaml").read_text(encoding="utf-8")
+    (tmp_path / "tables").mkdir()
+    for name in ("oa-2", "oa-5"):
+        shutil.copy(tables.FOLDER / "tables" / f"{name}.yaml", tmp_path / "tables")
+    content = yaml.safe_load(text) | {"derived": {"column": DERIVED[problem]}}
+    (tmp_path / "tables" / "oa-5.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match=f"oa-5.yaml, column: .*{problem}"):
+        load_table("oa-5")
+
+
+def test_rows_are_named_after_the_encoder_that_runs_and_notes_hold_for_what_is_selected():
+    selection = select("cool-2", rows=["bert", "cool-bert"], tasks=["squad"], data=["samples"], backbone="x/MiniLM")
+    assert [row.title for row in selection.rows] == ["MiniLM", "COOL(MiniLM) w/o Conv."]
+    assert load_table("sla-1").rows["devlin"].title == "BERT (Devlin et al.)"
+    report = report_of(selection, [])
+    assert report["encoder"] == "MiniLM"
+    assert report["changes"] == ["backbone MiniLM (bert-base-cased)"]
+    assert not any("RoBERTa" in note for note in report["notes"])
+    assert any("RoBERTa" in note for note in report_of(select("cool-2"), [])["notes"])
+
+
 @pytest.mark.parametrize("name", table_names())
 def test_the_parts_of_a_table_fit_together(name):
     table = load_table(name)
@@ -128,7 +167,10 @@ def test_the_parts_of_a_table_fit_together(name):
         assert row.family != PLAIN or not row.local_config
         assert {*(row.tasks or ()), *row.published} <= table.tasks.keys()
         assert all(len(numbers) == len(table.tasks[task].scores) for task, numbers in row.published.items())
-    if (figure := table.figure) is not None:
+    for note in table.notes:
+        assert {*note.rows} <= table.rows.keys()
+        assert {*note.tasks} <= table.tasks.keys()
+    if (figure := table.figure) is not None and not figure.is_of_models:
         tasks = [figure.task] if figure.kind == "curve" else list(table.tasks)
         rows = list(chain.from_iterable(figure.series.values()))
         assert {*rows, *figure.levels.values()} <= table.rows.keys()

@@ -7,13 +7,21 @@ import shutil
 
 import pytest
 import torch
+from pandas import read_csv
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
+from hf_localattn import (
+    SamRobertaForSequenceClassification,
+    SlaBertForSequenceClassification,
+    SlaBertForTokenClassification,
+    SlaBertTokenizer,
+)
 from hf_localattn.resources import reading_comprehension, tiny_backbone
 from hf_localattn.studies import processes
 from hf_localattn.studies.processes import RunFailed
 from reproduction.__main__ import main
 from reproduction.plan import digest, plan, select
-from reproduction.runs import best_setting
+from reproduction.runs import best_setting, used_fields
 from reproduction.tables import table_names
 
 TINY = ("--backbone", "tiny", "--parser", "tiny", "--data", "samples", "--max-samples", "8", "--args", "max_steps=1")
@@ -45,7 +53,8 @@ def test_every_number_says_where_it_comes_from(whole, folder):
     assert (bert["published"], cool["published"]) == (75.41, 76.79)
     assert bert["runs"] == cool["runs"] == cool["pairs"] == 2
     assert cool["against_baseline"] == pytest.approx(cool["measured"] - bert["measured"])
-    assert re.search(r"\| BERT \| F1 \| 75.41 \| \d+\.\d\d ± \d+\.\d\d \| [+-]\d", (folder / "cool-4.md").read_text())
+    text = (folder / "cool-4.md").read_text()
+    assert re.search(r"\| tiny \| F1 \| 75.41 \| \d+\.\d\d ± \d+\.\d\d \|", text), "named after its encoder"
     assert whole["command"] == f"python -m reproduction {' '.join((*WHOLE, *REPEATED))}"
     runs = {(run["row"], run["run"]): run for run in whole["runs"]}
     assert list(runs) == [("bert", 1), ("outlook", 1), ("bert", 2), ("outlook", 2)]
@@ -151,6 +160,7 @@ def test_sizes_and_lengths_and_figures(folder):
     assert {cell["score"]: cell["measured"] for cell in found["scores"]}["Train"] == 8
     reproduce(folder, "sam-figure-3", "--rows", "delta-0.00", "delta-0.40", "--num-runs", "1")
     assert (folder / "sam-figure-3.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "sam-figure-3.csv").read_text().startswith("title,place,value\nSAM,0.0,")
 
 
 def test_the_grid_is_searched_first(folder):
@@ -166,6 +176,9 @@ def test_the_grid_is_searched_first(folder):
     assert found["best"].keys() == {"learning_rate", "dropout"}, "the row has no local layers"
     assert len(list((folder / "runs").glob("search-run_glue-*/trials/search.json"))) == 1
     assert best_setting(run, ["learning_rate", "dropout"]) == ({}, None)
+    run = plan(select("sla-1", rows=["wla"], tasks=["cola"], parser="tiny", **given), folder / "runs")[0]
+    assert used_fields(run) >= {"window_size", "local_attention"}
+    assert "syntax_threshold" not in used_fields(run), "the window has no effect on it"
 
 
 def test_a_dry_run_shows_the_plan_and_what_is_missing(tmp_path, capsys):
@@ -206,6 +219,10 @@ REFUSED = {
     "cool-4 TINY --num-runs 0": "--num-runs .* 0",
     "oa-2 TINY --num-runs 11": "--num-runs 11: bioscope_papers .* 10 folds",
     "cool-5 TINY --rows ernie-gen-beam-1": "quotes",
+    "cool-4 TINY --checkpoints bert=folder": "--checkpoints: cool-4",
+    "sla-figure-2 TINY --checkpoints sla=folder": "write ROW:TASK=FOLDER",
+    "sla-figure-3 TINY --checkpoints bert=folder": "no row 'bert'",
+    "sla-figure-3 TINY --checkpoints sla=folder": "folder",
 }
 
 
@@ -222,3 +239,46 @@ def test_what_cannot_be_run_is_said_before_anything_is(words, tmp_path, capsys):
 def test_every_table_runs(table, tmp_path):
     found = reproduce(tmp_path, table, "--num-runs", "2")
     assert found["runs"]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """Tiny models with new layers, and their tokenizers, by row."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_backbone())
+    parsing = SlaBertTokenizer.from_backbone(tokenizer)
+    unparsed = SlaBertTokenizer.from_backbone(tokenizer, parser=None)
+    models = {
+        "bert": (AutoModelForQuestionAnswering.from_pretrained(tiny_backbone()), tokenizer),
+        "sla": (SlaBertForSequenceClassification.from_backbone(tiny_backbone()), parsing),
+        "wla": (SlaBertForTokenClassification.from_backbone(tiny_backbone(), local_attention="window"), unparsed),
+        "sam": (SamRobertaForSequenceClassification.from_backbone(tiny_backbone()), tokenizer),
+        "rba": (SamRobertaForSequenceClassification.from_backbone(tiny_backbone(), pooling="rba"), tokenizer),
+    }
+    for name, (model, its_tokenizer) in models.items():
+        model.save_pretrained(root / name)
+        its_tokenizer.save_pretrained(root / name)
+    return root
+
+
+OF_MODELS = {  # checkpoints by row, columns of the data, and its number of lines
+    "cool-figure-4": (["bert=bert"], ["token", "source", "weight"], 37 * 37),
+    "sla-figure-2": (["sla:sst2=sla", "wla:fce=wla", "wla:fce=wla"], ["panel", "title", "place", "value"], 6),
+    "sla-figure-3": (["sla=sla", "sla=sla"], ["token", "source", "weight"], 0),
+    "sam-figure-2": (["rba=rba", "sam=sam"], ["picture", "row", "place", "token", "weight"], 0),
+}
+
+
+@pytest.mark.parametrize("figure", OF_MODELS)
+def test_figures_of_checkpoints(figure, checkpoints, tmp_path):
+    names, columns, count = OF_MODELS[figure]
+    words = []
+    for name in names:
+        row, _, folder = name.partition("=")
+        words.append(f"{row}={checkpoints / folder}")
+    main([figure, *TINY[:8], "--checkpoints", *words, "-o", str(tmp_path)])
+    assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    data = read_csv(tmp_path / f"{figure}.csv")
+    assert {*columns} <= {*data.columns}
+    assert len(data) == count or (count == 0 and len(data) > 0)
+    assert not (tmp_path / "runs").exists(), "nothing is trained"

@@ -40,6 +40,9 @@ TEXT_FILES = {
     "bare.xml": CGED.replace('<ERROR start_off="3" end_off="5" type="S"/>', ""),
     "swag.csv": SWAG,
     "bare.csv": "".join(line.rsplit(",", 1)[0] + "\n" for line in SWAG.splitlines()),
+    "predicted.csv": SWAG.replace("video-id", "text")
+    .replace("fold-ind", "prediction")
+    .replace("gold-source", "probability_3"),
     "labels.json": json.dumps(NAMES),
     "space.json": '{"learning_rate": [1e-3]}',
 }

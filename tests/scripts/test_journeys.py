@@ -58,12 +58,12 @@ JOURNEYS = {
 
 def scores_of(metrics, prefix):
     """Scores of a split by name; METEOR's name depends on WordNet."""
-    no_scores = ("runtime", "per_second", "samples", "preparation_time")
+    no_scores = ("runtime", "per_second", "samples", "preparation_time", "_of_constant")
     found = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
     return {
         "METEOR" if name.startswith("meteor") else name: value
         for name, value in found.items()
-        if not name.endswith(no_scores) and not isinstance(value, str)
+        if not name.endswith(no_scores) and isinstance(value, int | float)
     }
 
 

@@ -9,6 +9,7 @@ from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.scripts.conftest import state_of
 
 STEPS = {"max_steps": 4, "save_steps": 3, "save_strategy": "steps", "logging_steps": 2, "learning_rate": 1e-3}
+FROZEN = {"family": "sam-roberta", "local_config": ["pooling=none", "freeze_backbone=true"]}
 STOPPING = {"early_stopping_patience": 3, "eval_strategy": "steps", "eval_steps": 1}
 
 
@@ -44,6 +45,7 @@ def begin(run):
         ("glue", "classes.jsonl", {}),
         ("glue", "classes.jsonl", {"lookahead_steps": 2, "local_learning_rate": 1e-2}),  # saved between its steps
         ("glue", "classes.jsonl", {"streaming": True}),  # in its second pass
+        ("glue", "classes.jsonl", FROZEN),  # its states are computed anew
         ("ner", "names.jsonl", {}),
         ("ner", "negated.jsonl", {"task_name": "negation"}),  # with a new embedding for the marker
         ("qa", "answered.jsonl", STOPPING),

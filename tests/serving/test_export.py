@@ -11,8 +11,8 @@ from transformers import AutoConfig, AutoTokenizer, pipeline
 
 from hf_localattn import CoolConfig, OnnxModel
 from hf_localattn.cli import run
-from hf_localattn.exported import GRAPH, SETTINGS
 from hf_localattn.hub import init_checkpoint
+from hf_localattn.installed.exported import GRAPH, SETTINGS
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.names import read_config
 from hf_localattn.pretrained import load_tokenizer

@@ -19,8 +19,8 @@ TEXT = "There is no fever. It may be asthma, she says. Asthma never was."
 def checkpoint(monkeypatch):
     """Any checkpoint has known predictions."""
     model = RuleModel.of(TOKENIZER)
-    monkeypatch.setattr(component.AutoModelForTokenClassification, "from_pretrained", lambda name, revision: model)
-    monkeypatch.setattr(component.AutoTokenizer, "from_pretrained", lambda name, revision: TOKENIZER)
+    monkeypatch.setattr(component, "load_checkpoint", lambda name, **settings: (model, TOKENIZER))
+    monkeypatch.setattr(component, "load_tokenizer", lambda name: TOKENIZER)
 
 
 def pipeline_of(sentences=True, **config):

@@ -36,6 +36,8 @@ OUT_OF_RANGE = {
     "eval_accumulation_steps": 0,
     "eval_delay": -1,
     "eval_steps": 1.5,
+    "frozen_states": "quarter",
+    "frozen_states_memory": "a lot",
     "generation_max_length": 0,
     "generation_num_beams": 0,
     "gradient_accumulation_steps": 0,

@@ -1,0 +1,56 @@
+"""Tables of predictions: each row of the input with its index, its prediction and its probabilities."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+
+from hf_localattn.data.rows import INPUT, PLACE, row_numbers
+
+INDEX = "row_index"
+
+
+def prediction_columns(names: Iterable[object]) -> list[str]:
+    """Return the columns that a table has after those of the input. `names` are classes or choices."""
+    return ["prediction", *(f"probability_{name}" for name in names)]
+
+
+def check_input_columns(rows: Dataset, names: Iterable[object]) -> None:
+    """Raise `ValueError` if a row of the input has a column that the table adds."""
+    added = {INDEX, *prediction_columns(names)}
+    for row in rows:
+        if common := added.intersection(json.loads(row[INPUT])):
+            place = row.get(PLACE, "test data")
+            raise ValueError(f"{place}: predictions.csv adds the column {min(common)!r}: rename that of the data.")
+
+
+def prediction_table(rows: Dataset, names: Iterable[object], predictions: Iterable[Any], shares: np.ndarray) -> str:
+    """Return a table as CSV. A value of the input that is no text is written as JSON.
+
+    Args:
+        rows: Rows with the column `INPUT`.
+        names: Classes or choices.
+        predictions: Prediction for each row.
+        shares: Probabilities (N, names).
+    """
+    inputs = [json.loads(text) for text in rows[INPUT]]
+    columns = dict.fromkeys(name for record in inputs for name in record)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([INDEX, *columns, *prediction_columns(names)])
+    for index, record, prediction, row in zip(row_numbers(rows), inputs, predictions, shares, strict=True):
+        cells = [_cell(record.get(name)) for name in columns]
+        writer.writerow([index, *cells, prediction, *(f"{share:.6g}" for share in row)])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

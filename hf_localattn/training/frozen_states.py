@@ -1,0 +1,214 @@
+"""States of a frozen encoder, which runs once for each row and not in each epoch."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from pydantic import ByteSize, TypeAdapter
+from torch import nn
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.training_args import ParallelMode
+
+logger = logging.getLogger(__name__)
+
+PRECISIONS = {"full": torch.float32, "half": torch.float16}
+"""Data types of kept states, by the value of `--frozen_states`."""
+
+MEMORY = "4GiB"
+"""Size of the states that are kept in memory by default."""
+
+TOKENS_PER_GROUP = 4096
+"""Number of tokens that a frozen encoder reads at a time."""
+
+Group = list[tuple[bytes, np.ndarray]]
+"""Rows of equal length, each with its key and its inputs (n, L), the ids of its tokens and possibly of segments."""
+
+
+def frozen_base_model(model: nn.Module) -> Any:
+    """Return the headless model inside `model` if its backbone is frozen and without dropout, otherwise None."""
+    base: Any
+    for base in model.modules():
+        if hasattr(base, "backbone") and hasattr(base, "forward_backbone"):
+            base.train()  # a frozen backbone stays in evaluation mode
+            is_trained = any(parameter.requires_grad for parameter in base.backbone.parameters())
+            return None if is_trained or base.backbone.training else base
+    return None
+
+
+def frozen_states_of(model: nn.Module, args: Any) -> FrozenStates | None:
+    """Return the states to keep in a training, none of them computed; None if the encoder runs in every step.
+
+    Args:
+        model: the model to train.
+        args: training arguments.
+
+    Raises:
+        ValueError: an option for frozen states is given, but the encoder is trained.
+    """
+    if not args.do_train:
+        return None
+    base = frozen_base_model(model)
+    options = [name for name in ("frozen_states", "frozen_states_memory") if getattr(args, name) is not None]
+    if base is None and options and args.frozen_states != "no":
+        raise ValueError(f"--{options[0]} needs a frozen encoder, but this one is trained: leave it out.")
+    reason = None
+    if base is None:
+        trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+        is_mostly_frozen = 2 * trained < sum(map(torch.numel, model.parameters()))
+        reason = "a part of it is trained" if is_mostly_frozen else None
+    elif args.parallel_mode != ParallelMode.NOT_PARALLEL:
+        reason = "its states are kept on one device only"
+    if reason is not None:
+        logger.info("The encoder runs in every step: %s.", reason)
+    if base is None or reason is not None or args.frozen_states == "no":
+        return None
+    memory = TypeAdapter(ByteSize).validate_python(args.frozen_states_memory or MEMORY)
+    return FrozenStates(base, PRECISIONS[args.frozen_states or "full"], memory, Path(args.output_dir))
+
+
+def groups_of(features: Iterable[dict[str, Any]], computed: Container[bytes] = ()) -> Iterator[Group]:
+    """Group different rows of equal length, without padding. The groups depend only on the rows.
+
+    The last bits of a state depend on the rest of the group: a training that is resumed must form the same groups.
+
+    Args:
+        features: rows of a data set.
+        computed: keys of rows to leave out.
+    """
+    rows: dict[bytes, np.ndarray] = {}
+    for feature in features:
+        for inputs in _inputs_of(feature):
+            key = inputs.tobytes()
+            if key not in computed:
+                rows[key] = inputs
+    group: Group = []
+    for key, inputs in sorted(rows.items(), key=lambda row: row[1].shape[1]):
+        length = inputs.shape[1]
+        is_full = (len(group) + 1) * length > TOKENS_PER_GROUP
+        if group and (is_full or group[0][1].shape[1] != length):
+            yield group
+            group = []
+        group.append((key, inputs))
+    if group:
+        yield group
+
+
+def _inputs_of(feature: dict[str, Any]) -> list[np.ndarray]:
+    """Return the inputs of a feature, or those of each of its choices."""
+    names = [name for name in ("input_ids", "token_type_ids") if name in feature]
+    columns = [feature[name] for name in names]
+    if columns[0] and not isinstance(columns[0][0], int):
+        return [np.array(choice, np.int64) for choice in zip(*columns, strict=True)]
+    return [np.array(columns, np.int64)]
+
+
+class FrozenStates:
+    """The last hidden states of a frozen encoder, by row.
+
+    `add` computes the states of rows. In the block of `reading`, the model reads them in place of running its encoder.
+    A batch with another row, or with other inputs than tokens and segments, runs the encoder.
+
+    Args:
+        base: a headless model with a frozen backbone.
+        precision: data type in which states are kept.
+        memory: number of bytes to keep in memory. More states are in a temporary file.
+        folder: folder of that file, which has no name and ends with the process.
+    """
+
+    def __init__(self, base: Any, precision: torch.dtype, memory: int, folder: Path):
+        self.base = base
+        self.precision = precision
+        self.memory = memory
+        self.folder = folder
+        self.bytes_in_memory = 0
+        self.bytes_in_file = 0
+        self.file: IO[bytes]
+        self.rows: dict[bytes, torch.Tensor] = {}
+        self.run_encoder = base.forward_backbone
+
+    def add(self, features: Iterable[dict[str, Any]]) -> None:
+        """Compute the states of the rows of a data set that are not there."""
+        for group in groups_of(features, self.rows):
+            states = self._stored(self._compute(group))
+            self.rows |= zip([key for key, _ in group], states, strict=True)
+
+    @torch.no_grad()
+    def _compute(self, group: Group) -> torch.Tensor:
+        """Return the states (B, L, H) of a group."""
+        inputs = torch.from_numpy(np.stack([row for _, row in group], axis=1)).to(self.base.device)
+        token_types = inputs[1] if len(inputs) > 1 else None
+        outputs = self.run_encoder(inputs[0], torch.ones_like(inputs[0]), token_types, None, None)
+        return outputs.last_hidden_state.to("cpu", self.precision)
+
+    def _stored(self, states: torch.Tensor) -> torch.Tensor:
+        """Return states as they are if there is memory left, otherwise from a file that is mapped into memory."""
+        if self.bytes_in_memory + states.nbytes <= self.memory:
+            self.bytes_in_memory += states.nbytes
+            return states
+        array = states.numpy()
+        self.file.write(array.tobytes())
+        self.file.flush()
+        # Mode "c" because torch warns of arrays that cannot be written.
+        mapped = np.memmap(self.file, array.dtype, "c", self.bytes_in_file, array.shape)
+        self.bytes_in_file += states.nbytes
+        return torch.from_numpy(mapped)
+
+    def mean_states(self, features: Iterable[dict[str, Any]]) -> np.ndarray:
+        """Return the mean state (N, H) of each row of a data set of texts. `add` has computed the states."""
+        means = [self.rows[_inputs_of(feature)[0].tobytes()].float().mean(0) for feature in features]
+        return torch.stack(means).numpy()
+
+    @contextmanager
+    def reading(self, splits: Mapping[str, Iterable[dict[str, Any]]]) -> Iterator[None]:
+        """Compute the states of features by split, and let the model read them in the block."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.folder) as self.file:
+            for features in splits.values():
+                self.add(features)
+            logger.info(
+                "The frozen encoder runs once for each %s row: %d MB of states are in memory, %d MB in a file in %s.",
+                " and ".join(splits) or "evaluated",
+                self.bytes_in_memory / 1e6,
+                self.bytes_in_file / 1e6,
+                self.folder,
+            )
+            self.base.forward_backbone = torch.compiler.disable(self._read)
+            try:
+                yield
+            finally:
+                del self.base.forward_backbone  # that of the class is left
+
+    def _read(
+        self,
+        input_ids: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None,
+        *more: torch.Tensor | None,
+        **kwargs: Any,
+    ) -> BaseModelOutput:
+        """Return the states (B, L, H) of a batch, 0 at padding."""
+        has_more = any(value is not None and value is not False for value in (*more, *kwargs.values()))
+        rows: list[Any] = [None]
+        if input_ids is not None and attention_mask is not None and not has_more:
+            mask = attention_mask != 0
+            rows = self._rows_of(input_ids, mask, token_type_ids)
+        if any(states is None for states in rows):
+            return self.run_encoder(input_ids, attention_mask, token_type_ids, *more, **kwargs)
+        states = torch.cat(rows).to(self.base.device, self.base.dtype)
+        padded = states.new_zeros(*mask.shape, states.shape[-1])
+        padded[mask] = states
+        return BaseModelOutput(last_hidden_state=padded)
+
+    def _rows_of(self, input_ids: torch.Tensor, mask: torch.Tensor, token_type_ids: torch.Tensor | None) -> list[Any]:
+        """Return the states (L, H) of each row of a batch, or None."""
+        columns = [input_ids] if token_type_ids is None else [input_ids, token_type_ids]
+        inputs = torch.stack(columns, dim=1).cpu().numpy()
+        masks = mask.cpu().numpy()
+        return [self.rows.get(row[:, mask].tobytes()) for row, mask in zip(inputs, masks, strict=True)]
