@@ -92,7 +92,7 @@ def test_extras_name_each_other_rightly():
         extra for group in REQUIREMENTS.values() for one in group if one.name == "hf_localattn" for extra in one.extras
     }
     (every,) = REQUIREMENTS["all"]
-    others = {"", "all", "benchmark", "browser", "dev", "docs", "kernels", "lint", "test"}
+    others = {"", "all", "browser", "dev", "docs", "kernels", "lint", "test"}
     assert own <= {*REQUIREMENTS} == every.extras | others  # a CUDA build of torch brings its own triton
     assert every.extras == {*EXTRAS, "peft"}
     for extra, modules in EXTRAS.items():
