@@ -15,6 +15,7 @@ from hf_localattn.inspection.draw import draw_maps, draw_token_weights
 from hf_localattn.inspection.maps import SELF, attention_map
 from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, token_weights
+from hf_localattn.parsing import parse_assignments
 from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.tasks.run import choose_task, load_splits
 from reproduction.figures import draw_points
@@ -85,7 +86,7 @@ def model_figure_of(selection: Selection, models: Sequence[TrainedModel]) -> tup
 
 def _load(selection: Selection, model: TrainedModel) -> Any:
     options = options_of(model.row, model.task, selection, {})
-    return load(str(model.folder), settings=tokenizer_settings(options))
+    return load(str(model.folder), settings=parse_assignments(tokenizer_settings(options)))
 
 
 def _gates(selection: Selection, models: Sequence[TrainedModel]) -> Iterator[tuple[str, str, int, float]]:

@@ -22,9 +22,10 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 RESULTS = """\
 # Results
 
-No table of the papers was run as in the papers: neither with their encoders nor on all their data. What was run are some rows
-of the tables below, with a small encoder (all-MiniLM-L6-v2: 6 layers, 384 wide) and a part of the data. These scores
-show that recipes run and learn. They confirm and refute nothing; the [studies](studies/index.md) have more seeds.
+No table of the papers was run as in the papers: neither with their encoders nor on all their data. What was run are
+some rows of the tables below, with a small encoder (all-MiniLM-L6-v2: 6 layers, 384 wide) and a part of the data.
+These scores show that recipes run and learn. They confirm and refute nothing; the [studies](studies/index.md) have
+more seeds.
 
 {runs}
 
