@@ -197,8 +197,8 @@ def run(checkpoints: Sequence[str], conventions: Sequence[str], traps: Sequence[
     systems: dict[str, Any] = {}
     for checkpoint in checkpoints:
         for convention in conventions:
-            predict = partial(checkpoint_predictions, checkpoint, convention)
-            systems[f"{checkpoint}, {convention}"] = evaluate(predict, traps)
+            answer_traps = partial(checkpoint_predictions, checkpoint, convention)
+            systems[f"{checkpoint}, {convention}"] = evaluate(answer_traps, traps)
     rules: dict[str, tuple[str, Callable[[Sequence[Trap]], list[bool]]]] = {
         f"negspacy {terms}": ("negspacy", partial(negspacy_predictions, terms)) for terms in TERMS
     }

@@ -23,6 +23,24 @@ SCRIPTS = {
 }
 """Name of each training script, without `run_`, and its class in `hf_localattn.tasks`."""
 
+RUN = "run.json"
+"""File of an output folder with the arguments of the run and digests of its data."""
+
+RESULTS = "all_results.json"
+"""File of an output folder with all metrics of a finished command."""
+
+NO_SCORES = (
+    "_runtime",
+    "_samples",
+    "_per_second",
+    "_preparation_time",
+    "_gen_len",
+    "_num_beams",
+    "_of_constant",
+    "_of_linear",
+)
+"""Endings of the names of metrics that are times, counts, and scores of other models."""
+
 _PACKAGE = Path(__file__).parent
 
 SAMPLES = _PACKAGE / "resources" / "samples"

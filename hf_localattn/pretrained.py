@@ -78,7 +78,7 @@ def load_checkpoint(
 
 
 def _tell_of_other_weights(name: str, model: PreTrainedModel, report: Mapping[str, Any]) -> None:
-    """Log which weights of a loaded model are not those of its checkpoint. A new head is meant to be."""
+    """Log weights that are not those of the checkpoint. A new head is meant, another encoder is not."""
     parts = {part for part, _ in model.base_model.named_children()} - {"pooler"}
 
     def is_of_encoder(weight: str) -> bool:

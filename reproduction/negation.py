@@ -28,7 +28,8 @@ from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.models.negation_finder import CUE_KINDS
 from hf_localattn.names import find_files, resolve_backbone
 from hf_localattn.parsing import parse_assignments
-from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
+from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
+from hf_localattn.studies.results import finished
 from reproduction.shipped_model import write_shipped_card, write_shipped_model
 from reproduction.small_encoder import cut_vocabulary
 

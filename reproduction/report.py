@@ -15,8 +15,9 @@ from pandas import DataFrame
 
 from hf_localattn.files import atomic_write
 from hf_localattn.parsing import format_value
-from hf_localattn.studies.compare import Comparison, compare_runs, format_interval, format_p, holm
-from hf_localattn.studies.script_command import write_results
+from hf_localattn.studies.compare import Comparison, compare_runs, holm
+from hf_localattn.studies.comparison_files import format_interval, format_p
+from hf_localattn.studies.results import write_results
 from reproduction.corpora import load_corpora
 from reproduction.measures import UNREAD
 from reproduction.plan import Selection, TableRun

@@ -17,14 +17,14 @@ from tqdm.auto import tqdm
 
 from hf_localattn.files import atomic_write, discard
 from hf_localattn.hub.record import LIBRARIES
+from hf_localattn.names import RUN
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import FAMILIES
-from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all
-from hf_localattn.studies.script_command import write_results
+from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
+from hf_localattn.studies.results import finished, write_results
 from hf_localattn.studies.search import RESULTS as SEARCHED
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.search_space import SEARCHABLE
-from hf_localattn.training.output_folder import RUN
 from reproduction.measures import MEASURES
 from reproduction.plan import UNUSUAL, TableRun, device_name, tokenizer_settings
 

@@ -13,7 +13,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.studies.script_command import write_results
+from hf_localattn.studies.results import write_results
 from reproduction.__main__ import parser, selection_of
 from reproduction.report import as_markdown, report_of
 from reproduction.tables import table_names
@@ -22,10 +22,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 RESULTS = """\
 # Results
 
-No table of the papers was run as in the papers: neither with their encoders nor on all their data. What was run are
-some rows of the tables below, with a small encoder (all-MiniLM-L6-v2: 6 layers, 384 wide) and a part of the data.
-These scores show that recipes run and learn. They confirm and refute nothing; the [studies](studies/index.md) have
-more seeds.
+No table of the papers was run as in the papers: neither with their encoders nor on all their data. Some rows of the
+tables below were run, with a small encoder (all-MiniLM-L6-v2: 6 layers, 384 wide) and a part of the data. These scores
+show that recipes run and learn. They confirm and refute nothing; the [studies](studies/index.md) have more seeds.
 
 {runs}
 
@@ -44,10 +43,12 @@ STUDIES = """\
 # Studies
 
 What the families gain on small training sets, by a [plan](PLAN.md) that was committed before the first run. "±" is
-the sample deviation over seeds. The interval is that of the mean difference from the row's baseline in the same runs,
-p is that of the same t statistic after Holm's correction for the table, and n is the number of pairs. The encoder is
-small and the training sets are samples: no score is an official one. `$DATA` stands for a folder of data sets and
-models. `hf-localattn compare` reads [the files of the runs](results).
+the sample deviation over seeds. The interval is that of the mean difference from the row's baseline in the same
+runs, by the paired t-test of `hf-localattn compare`, for the same test rows; p is after Holm's correction for the
+table, and n is the number of pairs. (The plan's interval also covered other test rows, which needs a score for
+each of them: it was wider, by at most 0.3 points at an end.) The encoder is small and the training sets are
+samples: no score is an official one. `$DATA` stands for a folder of data sets and models. `hf-localattn compare`
+reads [the files of the runs](results).
 
 This page is written by `scripts/results.py`. [Which family](../which-family.md) has the conclusions.
 """

@@ -9,6 +9,8 @@ import sys
 import pytest
 
 import hf_localattn
+from hf_localattn.extras import EXTRAS
+from hf_localattn.files import atomic_write
 from tests.fresh_process import bare_python
 from tests.script_helpers import ROOT
 
@@ -18,7 +20,7 @@ SLOW += ("torchmetrics",)
 
 def loaded_by(python, program, *arguments, afterwards=""):
     """Return those of `SLOW` that a program has imported before it goes on with what comes afterwards."""
-    told = f"\nimport json, sys\nprint('loaded:', json.dumps([name for name in {SLOW} if name in sys.modules]))\n"
+    told = f"\nimport json, sys\nprint('loaded:', json.dumps([name for name in {SLOW} if sys.modules.get(name)]))\n"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [*python, "-c", program + told + afterwards, *arguments]
     done = subprocess.run(command, env=environment, input="", capture_output=True, text=True, check=False)
@@ -28,6 +30,7 @@ def loaded_by(python, program, *arguments, afterwards=""):
     return json.loads(loaded), lines
 
 
+COMMANDS = ("init", "train", "card", "push", "verify", "export", "inspect", "compare", "negation", "demo")
 ANSWERS = f"""
 import sys
 from hf_localattn_command import main
@@ -37,10 +40,11 @@ def answer(*words):
         code = main(words)
     except SystemExit as ended:
         code = ended.code
-    assert not [name for name in {SLOW} if name in sys.modules], words
+    assert not [name for name in {SLOW} if sys.modules.get(name)], words
     return code
 
-for words in ("--help", "--version", "init --help", "train --help", "train qg --help"):
+helps = [f"{{name}} --help" for name in {COMMANDS}]
+for words in ("--help", "--version", "train qg --help", *helps):
     assert answer(*words.split()) == 0, words
 WRONG = ("--family colo", "--famly sla", "--train_file nowhere.csv", "nowhere.json")
 for words in ("init col tiny x", "train q", *(f"train qa {{options}}" for options in WRONG)):
@@ -53,6 +57,26 @@ sys.argv = ["run_glue.py", "--do_train", "--family=colo", "--backbone", "tiny"]
 with contextlib.suppress(SystemExit):
     runpy.run_path("run_glue.py", run_name="__main__")
 """
+
+
+WITHOUT_TORCH = (
+    ANSWERS.partition("helps =")[0]
+    + f"""
+sys.modules.update(dict.fromkeys({sorted({*EXTRAS["train"]} - {"scipy"})}))  # not installed
+assert answer("verify", "model") == answer("compare", "a-*", "b-*") == 0
+for words in ("verify nix", "card nix", "compare nix a-*", "inspect x y -o x.gif", "inspect ./x y -o x.json"):
+    assert answer(*words.split()) == 2, words
+"""
+)
+
+
+def test_verify_and_compare_need_no_torch_and_scipy_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    atomic_write("model/config.json", '{"model_type": "sam-roberta"}')
+    for name, seed, score in (("a", 1, 2.0), ("a", 2, 4.0), ("b", 1, 1.0), ("b", 2, 2.0)):
+        atomic_write(f"{name}-{seed}/all_results.json", json.dumps({"eval_f1": score}))
+        atomic_write(f"{name}-{seed}/run.json", json.dumps({"seed": seed}))
+    assert not loaded_by([sys.executable], WITHOUT_TORCH)[0]
 
 
 @pytest.mark.parametrize("program", [ANSWERS, SCRIPT], ids=["command", "script"])

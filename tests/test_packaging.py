@@ -153,7 +153,6 @@ WORK = [
 ]
 NEED = {
     "train qa --model_name_or_path model --do_train --output_dir out": ("Training", "train"),
-    "compare one other": ("`hf-localattn compare`", "train"),
     "init sla tiny another": ("SLA", "parser"),
     "inspect model --file texts.csv -o map.json": ("--file", "train"),
     "inspect model Ada -o map.png": ("-o map.png", "plot"),

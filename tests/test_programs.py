@@ -169,7 +169,7 @@ def test_training_commands_are_understood(command):
 SEVERAL_RUNS = pytest.mark.slow(reason="several runs; tests/studies has their like")
 OF_TASKS = [training_command(page) for page in [*TASKS, "docs/negation.md"]]  # run with the programs of their pages
 SMALL = [
-    pytest.param(c, marks=SEVERAL_RUNS if {"--num_folds", "--search_space"} & {*c} else ())
+    pytest.param(c, marks=SEVERAL_RUNS if {"--num_folds", "--seeds", "--search_space"} & {*c} else ())
     for c in TRAINING
     if "tiny" in c and c not in OF_TASKS
 ]
@@ -191,6 +191,8 @@ def test_the_small_training_commands_run(command, tmp_path, monkeypatch):
     if "--num_folds" in command:
         assert len(json.loads((output / "folds.json").read_text())["folds"]) == int(given("--num_folds"))
         output /= "fold-1"
+    if "--seeds" in command:
+        output /= "seed-1"
     assert json.loads((output / "all_results.json").read_text())["eval_samples"] > 0
     assert any(output.glob(f"modeling_{given('--family').replace('-', '_')}*.py"))
 

@@ -150,7 +150,7 @@ def verify(
     what the model reads, and files that a load does not read. The exit code is 0 if all code is equal, and 1 if it is
     not.
     """
-    from hf_localattn.hub import verify_checkpoint
+    from hf_localattn.hub.verify import verify_checkpoint
 
     verification = verify_checkpoint(checkpoint)
     print(verification.report(with_equal=with_equal, with_diff=with_diff))

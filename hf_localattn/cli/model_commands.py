@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -24,7 +25,14 @@ Settings = Annotated[
     ),
 ]
 
+PICTURES = (".png", ".svg", ".pdf")
+"""Endings of the files that matplotlib writes."""
+
 Kind = Literal["auto", "self", "local", "gates", "tokens", "features", "influence"]
+
+
+def _layers(text: str) -> list[int]:
+    return [int(index) for index in text.split(",")]
 
 
 def inspect(
@@ -82,7 +90,7 @@ def inspect(
         Any,
         Option(
             metavar="N,N,...",
-            parser=lambda text: [int(number) for number in text.split(",")],
+            parser=_layers,
             help="Layers to average a map over, from 0; by default all.",
         ),
     ] = None,
@@ -95,11 +103,25 @@ def inspect(
     config: Settings = None,
 ) -> None:
     """Show attention maps, gates or token weights of a checkpoint, alone or next to those of another one."""
-    if output.suffix in (".png", ".svg", ".pdf"):
+    if bool(texts) == bool(file):
+        raise ValueError("Give either TEXT or --file.")
+    if pair is not None and len(texts or ()) != 1:
+        raise ValueError("--pair needs exactly one TEXT, the first text of the pair.")
+    if compare == checkpoint:
+        raise ValueError(f"--compare {compare} is the same checkpoint: give another one.")
+    if layers is not None and kind in ("gates", "tokens", "features", "influence"):
+        raise ValueError(f"--layers cannot be used with --kind {kind}: it selects the layers of an attention map.")
+    if output.suffix not in (*PICTURES, ".html", ".json"):
+        raise ValueError(f"-o {output}: choose a file that ends in one of {', '.join(PICTURES)}, .html, .json.")
+    if kind == "features" and output.suffix == ".html":
+        raise ValueError(f"-o {output}: --kind features has no page; choose a picture or .json.")
+    if output.suffix in PICTURES:
         require("plot", f"-o {output}")
     if file is not None:
         require("train", "--file")
-    resolve_backbone(checkpoint)
+        file = find_files(file)
+    for name in filter(None, (checkpoint, compare)):
+        resolve_backbone(name)
     from hf_localattn.inspection.command import run
 
     rows: dict[str, Any] = {"file": file, "max_samples": max_samples, "text_column_names": text_column_names}
@@ -167,9 +189,14 @@ def export(
     The graph is compared with the model before it is written. `python OUT/infer.py TEXT...` runs it with onnxruntime.
     """
     require("onnx", "`hf-localattn export`")
-    content = read_config(checkpoint)
     if context.args and validation_file is None:
-        raise ValueError(f"Unknown option {context.args[0]}; options of a training script need --validation_file.")
+        option = context.args[0]
+        nearest = get_close_matches(
+            option, [name for parameter in context.command.params for name in parameter.opts], 1
+        )
+        remedy = f"Did you mean {nearest[0]}?" if nearest else "Options of a training script need --validation_file."
+        raise ValueError(f"Unknown option {option}. {remedy}")
+    content = read_config(checkpoint)
     run = None
     with TemporaryDirectory() as scratch:
         if validation_file is not None:
@@ -192,8 +219,8 @@ def export(
 
 
 RESULT = (
-    "Output folder of a training script, also with --num_folds; a pattern in quotes for several seeds, such as"
-    " 'runs/cool-*'; or a row of a reproduced table, TABLE.json:ROW or TABLE.json:ROW:TASK."
+    "Output folder of a training script, also with --seeds or --num_folds; a pattern in quotes for several seeds, such"
+    " as 'runs/cool-*'; or a row of a reproduced table, TABLE.json:ROW or TABLE.json:ROW:TASK."
 )
 
 
@@ -217,21 +244,27 @@ def compare(
     ] = None,
     output: Annotated[
         Path | None,
-        Option("-o", "--output", metavar="FILE", help="Also write the comparison as JSON, or examples as HTML."),
+        Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Also write the comparison: .json, .csv, .tex (LaTeX), or a plot as .png, .svg or .pdf; or"
+            " examples as .html.",
+        ),
     ] = None,
 ) -> None:
-    """Compare the scores of two finished results: difference, 95 % interval and corrected p-value.
+    """Compare the scores of two finished results: difference, 95 % interval, corrected p-value and effect size.
 
-    Runs are compared in pairs with the same seed or fold, by a paired t-test.
+    Runs are compared in pairs with the same seed or fold, by a paired t-test. Runs that are not finished are left out.
 
-    Printed for each score: the means of A and B, their difference with its 95 % interval, and the p-value after Holm's
-    correction for all scores with the number of pairs. Results without a common seed, on other data, or
+    Printed for each score: the means of A and B, their difference with its 95 % interval, the p-value after Holm's
+    correction for all scores with the number of pairs, and Cohen's d. Results without a common seed, on other data, or
     with a NaN score are refused.
 
     Example: `hf-localattn compare 'runs/cool-*' 'runs/bert-*' --metric eval_f1`
     """
-    require("train", "`hf-localattn compare`")
     if examples is not None:
+        require("train", "--examples")
         if metric:
             raise ValueError("--metric is for scores. Leave it out with --examples.")
         from hf_localattn.studies.examples import compare_examples

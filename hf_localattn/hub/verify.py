@@ -1,4 +1,4 @@
-"""Comparing the code of a checkpoint with that of the package.
+"""Comparing the code of a checkpoint with that of the package, without importing torch or transformers.
 
 `trust_remote_code=True` runs the code that a checkpoint contains or names. If everything that it names is beside it
 and equal to the package's files, it runs the code of the package.
@@ -15,15 +15,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, constants, snapshot_download
-from transformers.dynamic_module_utils import get_relative_import_files
-
-from hf_localattn import models
+from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
-from hf_localattn.models.configuration_local_attention import VERSION
-from hf_localattn.names import read_config
+from hf_localattn.names import family_names, family_notes, read_config
 from hf_localattn.parsing import parse_json, read_utf8
-from hf_localattn.registry import Family, get_family
 
 # Verdicts
 EQUAL = "equal"
@@ -31,7 +26,7 @@ DIFFERS = "differs"
 MISSING = "missing"
 EXTRA = "extra"
 
-MODELS = Path(models.__file__).parent  # files that are saved with checkpoints
+MODELS = Path(__file__).parents[1] / "models"  # files that are saved with checkpoints
 CODE = (".py", ".pyc", ".pyd", ".so")  # suffixes of files that Python can import
 ADAPTER = "adapter_config.json"  # makes transformers load another checkpoint, which it names, with its code
 TOKENIZER = "tokenizer_config.json"
@@ -71,6 +66,7 @@ LARGEST_DIFF = 500_000
 NAMES_CODE = ("auto_map", "custom_pipelines")
 NAMES_WEIGHTS = "weight_map"
 REFUSED = ("configuration_files", "kernel_config", "use_kernels")  # they name another configuration, or kernels
+RELATIVE_IMPORT = re.compile(r"^\s*from\s+\.(\S+)\s+import", re.MULTILINE)  # that of transformers
 # Places of a pipeline's Auto classes, which are those of transformers, and of its type:
 OF_TRANSFORMERS = re.compile(r"(.*\.)?custom_pipelines\.[^.]+\.(pt|tf|type)(\.\d+)?")
 
@@ -110,7 +106,7 @@ class Verification:
     files: tuple[CodeFile, ...]
     settings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
-    compared_with: str = VERSION
+    compared_with: str = __version__
 
     @property
     def is_equal(self) -> bool:
@@ -178,10 +174,12 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
         OSError: The checkpoint does not exist, or cannot be downloaded.
     """
     folder, names_on_hub = _local(checkpoint)
-    family = get_family(read_config(folder)["model_type"])
+    family = read_config(folder)["model_type"]
+    if family not in family_names():
+        raise ValueError(f"{checkpoint}: there is no family {family!r}; `verify` knows {', '.join(family_names())}.")
     paths = sorted(folder.glob("**/*" if subfolders else "*"))
     paths = [path for path in paths if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
-    comparison = _Comparison(folder, family)
+    comparison = _Comparison(folder, family_notes(family).get("tokenizer_settings", {}))
     for path in paths:
         comparison.read(path)
     for name in names_on_hub:
@@ -195,11 +193,11 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
 
 
 class _Comparison:
-    """The verdicts on the files of a folder."""
+    """The verdicts on the files of a folder. `defaults` are those of the settings of the family's tokenizer."""
 
-    def __init__(self, folder: Path, family: Family):
+    def __init__(self, folder: Path, defaults: dict[str, Any]):
         self.folder = folder
-        self.family = family
+        self.defaults = defaults
         self.files: list[CodeFile] = []
         self.settings: list[str] = []
         self.unread: set[str] = set()
@@ -247,8 +245,7 @@ class _Comparison:
 
     def note_settings(self, path: Path, settings: dict[str, Any]) -> None:
         """Note settings of the family's tokenizer that differ from their defaults."""
-        for name in self.family.tokenizer_settings:
-            default = getattr(self.family.tokenizer, name)
+        for name, default in self.defaults.items():
             value = settings.get(name, default)
             if value != default:
                 place = _harmless(path.relative_to(self.folder).as_posix())
@@ -294,6 +291,8 @@ def _local(checkpoint: str | os.PathLike[str]) -> tuple[Path, list[str]]:
     match = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@([^@\s]+))?", name)
     if match is None or Path(name).is_dir():
         return Path(name), []
+    from huggingface_hub import HfApi, constants, snapshot_download
+
     with loading("checkpoint", match[1]):
         patterns = [*(f"*{suffix}" for suffix in CODE), "*.json"]
         folder = Path(snapshot_download(match[1], revision=match[2], allow_patterns=patterns))
@@ -334,12 +333,16 @@ def _entries(content: Any, where: str = "", kind: str = "") -> Iterator[tuple[st
 def _modules_of(name: str) -> set[str]:
     """Return the package's files that a class needs, named as `module.Class`; none if it is not the package's."""
     match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", name)
-    if match is None:
+    if match is None or not (MODELS / f"{match[1]}.py").is_file():
         return set()
-    module = MODELS / f"{match[1]}.py"
-    if not module.is_file():
-        return set()
-    return {module.name, *(Path(imported).name for imported in get_relative_import_files(module))}
+    modules: set[str] = set()
+    waiting = [match[1]]
+    while waiting:
+        module = f"{waiting.pop()}.py"
+        if module not in modules:
+            modules.add(module)
+            waiting += RELATIVE_IMPORT.findall((MODELS / module).read_text(encoding="utf-8"))
+    return modules
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -13,12 +13,12 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 from hf_localattn.errors import loading
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
-from hf_localattn.inspection.draw import FORMATS, draw_features, draw_gates, draw_maps, draw_token_weights, picture
+from hf_localattn.inspection.draw import draw_features, draw_gates, draw_maps, draw_token_weights, picture
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import AUTO, SELF, attention_map, usual_kind
 from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
-from hf_localattn.names import find_files, resolve_backbone
+from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_checkpoint
 from hf_localattn.registry import family_of, task_of_class
 
@@ -29,7 +29,6 @@ MOST_MAPS = 6
 KINDS_OF_PAGES = {GATES: "Gates", TOKENS: "Token weights", INFLUENCE: "Influence of tokens"}
 """First words of the titles of pages."""
 
-SUFFIXES = (*(f".{form}" for form in FORMATS), ".html", ".json")
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 
@@ -49,26 +48,14 @@ def run(
     trust_remote_code: bool = False,
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Run `hf-localattn inspect`. Its help describes the arguments.
+    """Run `hf-localattn inspect`, which describes and checks the arguments.
 
     Raises:
-        ValueError: The arguments contradict each other, or the model has no attention of this kind.
+        ValueError: The model has no attention of this kind.
         OSError: A model or a file cannot be loaded.
         ImportError: The output is a picture, and matplotlib is not installed.
     """
-    if bool(texts) == bool(file):
-        raise ValueError("Give either TEXT or --file.")
-    if compare == checkpoint:
-        raise ValueError(f"--compare {compare} is the same checkpoint: give another one.")
-    if pair is not None and len(texts) != 1:
-        raise ValueError("--pair needs exactly one TEXT, the first text of the pair.")
-    if layers is not None and kind in (GATES, TOKENS, FEATURES, INFLUENCE):
-        raise ValueError(f"--layers cannot be used with --kind {kind}: it selects the layers of an attention map.")
-    if output.suffix not in SUFFIXES:
-        raise ValueError(f"-o {output}: choose a file that ends in one of {', '.join(SUFFIXES)}.")
-    if kind == FEATURES and output.suffix == ".html":
-        raise ValueError(f"-o {output}: --kind features has no page; choose a picture or .json.")
-    path = None if file is None else Path(find_files(file))
+    path = None if file is None else Path(file)
     checkpoints = [checkpoint] if compare is None else [checkpoint, compare]
     names = labels(checkpoints)
     settings_of = _divide_settings(settings, checkpoints, trust_remote_code=trust_remote_code)
@@ -177,7 +164,7 @@ def _common_kind(models: list[Loaded], *, of_file: bool) -> str:
 
 
 def _content(kind: str, names: Sequence[str], results: list[tuple[str, Any]], suffix: str) -> str | bytes:
-    """Return the content of a file with one of `SUFFIXES`."""
+    """Return the content of a file with this suffix."""
     if suffix == ".json":
         return _json(kind, names, results)
     is_of_texts = kind in (TOKENS, FEATURES, INFLUENCE)

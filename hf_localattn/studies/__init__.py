@@ -1,1 +1,1 @@
-"""Many runs: trials as plain data, the executors that run them, cross-validation and searches."""
+"""Many runs: processes that run them, folds, seeds, searches, and comparisons of their results."""

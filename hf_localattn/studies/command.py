@@ -1,21 +1,25 @@
-"""Training commands: one run, one for each fold with mean and deviation of the scores, or the trials of a search."""
+"""Training commands: one run, one for each fold or seed with a summary of the scores, or the trials of a search."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.files import claimed, remove_leftovers
-from hf_localattn.studies.processes import RunFailed, finished, run_all
-from hf_localattn.studies.script_command import FOLDS, ScriptCommand, argument_classes, write_results
+from hf_localattn.names import RESULTS
+from hf_localattn.studies.compare import interval_of_mean, method_of
+from hf_localattn.studies.comparison_files import markdown_table
+from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
+from hf_localattn.studies.results import FOLDS, SEEDS, finished, write_results
+from hf_localattn.studies.script_command import ScriptCommand, argument_classes
 from hf_localattn.studies.search import Search
 from hf_localattn.tasks import Task
 from hf_localattn.training.arguments import set_up_logging
@@ -47,104 +51,175 @@ def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
             return execute()
 
 
-def _prepare(study: ScriptCommand, claim: ExitStack) -> Callable[[], dict[str, float]]:
+def _prepare(command: ScriptCommand, claim: ExitStack) -> Callable[[], dict[str, float]]:
     """Lock the output folder, check everything, and return a function that executes the command."""
-    fold, is_search = study.data_args.fold, study.training_args.search_space is not None
-    has_folds = study.data_args.num_folds is not None and not is_search
-    _check(study, "--search_space" if is_search else "--num_folds" if has_folds else None)
-    arguments = study.check_folder() if has_folds else {}
-    command = study.of_fold(fold) if has_folds and fold is not None else study
-    if study.training_args.process_index == 0:  # one process locks the folder for all processes of the run
-        claim.enter_context(claimed(command.folder))
-        remove_leftovers(command.folder)
-    if is_search or (has_folds and fold is None):
-        return Search(study).execute if is_search else CrossValidation(study, arguments).execute
-    if has_folds and (metrics := finished(command.folder)) is not None:
-        logger.info("%s holds this fold, which is finished.", command.folder)
+    option = _check(command)
+    fold = command.data_args.fold if option == "--num_folds" else None
+    arguments = command.check_folder() if option in ("--num_folds", "--seeds") else {}
+    single = command if fold is None else command.of_fold(fold)
+    if command.training_args.process_index == 0:  # one process locks the folder for all processes of the run
+        claim.enter_context(claimed(single.folder))
+        remove_leftovers(single.folder)
+    if option == "--search_space":
+        return Search(command).execute
+    if option is not None and fold is None:
+        return SeveralRuns(command, arguments).execute
+    if fold is not None and (metrics := finished(single.folder)) is not None:
+        logger.info("%s holds this fold, which is finished.", single.folder)
         return lambda: metrics
-    run = command.prepare()
-    if has_folds and study.training_args.should_save:
-        save_arguments(study.folder, arguments)
+    run = single.prepare()
+    if fold is not None and command.training_args.should_save:
+        save_arguments(command.folder, arguments)
     return run.execute
 
 
-def _check(study: ScriptCommand, option: str | None) -> None:
-    """Raise errors for arguments that cannot be used together. `option` is that of a search or of folds."""
-    args, fold = study.training_args, study.data_args.fold
-    is_study = option is not None and (option != "--num_folds" or fold is None)
-    if is_study and args.world_size > 1:
-        raise ValueError("Folds and trials are processes: run them without torchrun or accelerate launch.")
-    if not is_study and (args.workers > 1 or args.ray_address is not None):
+def _check(command: ScriptCommand) -> str | None:
+    """Return the option that makes several runs, or None. Raise errors for options that cannot be used together."""
+    args = command.training_args
+    fold = command.data_args.fold
+    num_folds = command.data_args.num_folds
+    option = None
+    if args.search_space is not None:
+        option = "--search_space"
+    elif num_folds is not None:
+        option = "--num_folds"
+    if "seeds" in command.options:
+        _check_seeds(command, option)
+        option = "--seeds"
+    has_several = option is not None and (option != "--num_folds" or fold is None)
+    if has_several and args.world_size > 1:
+        raise ValueError("Folds, seeds and trials are processes: run them without torchrun or accelerate launch.")
+    if not has_several and (args.workers > 1 or args.ray_address is not None):
         raise ValueError(
-            "--workers and --ray_address are for --num_folds and --search_space. To train one model on several GPUs"
-            " use torchrun or accelerate launch."
+            "--workers and --ray_address are for --num_folds, --seeds and --search_space. To train one model on"
+            " several GPUs use torchrun or accelerate launch."
         )
-    if option == "--search_space" and study.data_args.num_folds is not None and fold is None:
+    if option == "--search_space" and num_folds is not None and fold is None:
         raise ValueError("--search_space needs a single split: give one --fold, or --num_folds later.")
     wanted = args.resume_from_checkpoint
     if option and isinstance(wanted, str) and wanted.lower() not in ("true", "false", ""):
         raise ValueError(f"{option} resumes without --resume_from_checkpoint {wanted}: leave it out.")
     if option and args.push_to_hub:
         raise ValueError(f"{option} has no final model: leave out --push_to_hub.")
+    return option
 
 
-class CrossValidation:
-    """The runs of all folds. Fold k is the run of the same options with `--fold k`, in the folder `fold-k`.
+def _check_seeds(command: ScriptCommand, other: str | None) -> None:
+    """Raise errors for seeds that repeat, and for options that choose the seeds of runs, too."""
+    seeds = command.training_args.seeds
+    repeated = [seed for seed in seeds if seeds.count(seed) > 1]
+    if not seeds or repeated:
+        words = " ".join(map(str, seeds))
+        problem = f"repeats {repeated[0]}" if repeated else "names no seed"
+        raise ValueError(f"--seeds {words} {problem}: give different whole numbers, such as 1 2 3.")
+    if other is None and "seed" in command.options:
+        other = "--seed"
+    if other is not None:
+        raise ValueError(f"--seeds cannot be used with {other}, whose runs have seeds already: leave out one of them.")
+    if not command.training_args.do_train:
+        raise ValueError("--seeds needs --do_train: only training depends on the seed.")
 
-    `folds.json` contains the arguments, the metrics of the folds before the first unfinished fold, and their mean and
-    sample standard deviation.
+
+class SeveralRuns:
+    """The runs of all folds or seeds. Run k has the options of the command, in its own folder (`fold-k`, `seed-k`).
+
+    `folds.json` or `seeds.json` contains the arguments, the metrics of the finished runs, and the mean, sample
+    standard deviation and interval of their scores.
     """
 
-    def __init__(self, study: ScriptCommand, arguments: Mapping[str, Any]):
-        self.study, self.arguments = study, arguments
-        self.numbers = range(1, (study.data_args.num_folds or 0) + 1)
-        found = {number: finished(study.folder / f"fold-{number}") for number in self.numbers}
-        self.results = {number: metrics for number, metrics in found.items() if metrics is not None}
-        if left := found.keys() - self.results.keys():  # one fold is enough to find errors before training
-            study.of_fold(min(left)).check()
+    def __init__(self, command: ScriptCommand, arguments: Mapping[str, Any]):
+        self.command = command
+        self.arguments = arguments
+        seeds = command.training_args.seeds
+        self.folds = None if seeds else command.data_args.num_folds
+        self.kind = "seed" if seeds else "fold"
+        self.indices = seeds or range(1, (self.folds or 0) + 1)
+        self.results = {index: finished(self._folder(index)) for index in self.indices}
+        self.remaining = [index for index in self.indices if self.results[index] is None]
+        if self.remaining:  # one run is enough to find errors before training
+            first = self.remaining[0]
+            (command.of_seed(first) if seeds else command.of_fold(first)).check()
+
+    def _folder(self, index: int) -> Path:
+        return self.command.folder / f"{self.kind}-{index}"
+
+    def _run(self, index: int) -> ScriptRun:
+        folder = self._folder(index)
+        if self.kind == "fold":
+            return self.command.script_run(folder, fold=index)
+        return self.command.script_run(folder, seed=index, output_dir=str(folder))
 
     def execute(self) -> dict[str, float]:
-        """Run the unfinished folds, and return mean and deviation of each score (`eval_f1_mean`, `eval_f1_std`)."""
-        args = self.study.training_args
-        save_arguments(self.study.folder, self.arguments)
+        """Run what is left, and return mean, deviation and interval of each score (`eval_f1_mean`, `eval_f1_std`)."""
+        args = self.command.training_args
+        save_arguments(self.command.folder, self.arguments)
         self._write()
-        left = [number for number in self.numbers if number not in self.results]
-        runs = [self.study.script_run(self.study.folder / f"fold-{number}", fold=number) for number in left]
+        runs = [self._run(index) for index in self.remaining]
         with closing(run_all(runs, args.workers, args.ray_address, use_cpu=args.use_cpu)) as ended:
-            for run, metrics in tqdm(ended, "folds", len(runs), disable=args.disable_tqdm):
-                number = run.options["fold"]
+            for run, metrics in tqdm(ended, f"{self.kind}s", len(runs), disable=args.disable_tqdm):
+                index = run.options[self.kind]
+                name = f"{self.kind.capitalize()} {index}"
                 if isinstance(metrics, RunFailed):
-                    raise RunFailed(f"Fold {number} failed: {metrics}")
-                self.results[number] = metrics
+                    raise RunFailed(f"{name} failed: {metrics}")
+                self.results[index] = metrics
                 self._write()
-                scores = ", ".join(f"{name} {value:.4f}" for name, value in scores_of(metrics).items())
-                logger.info("Fold %d of %d: %s.", number, len(self.numbers), scores)
-        means, deviations = self._write()
-        rows = [f"| {name} | {mean:.4f} | {deviations[name]:.4f} |" for name, mean in means.items()]
-        head = "Scores of %d folds:\n| score | mean | deviation |\n|---|---|---|\n%s"
-        logger.info(head, len(self.numbers), "\n".join(rows))
-        both = {"mean": means, "std": deviations}
-        return {f"{name}_{kind}": value for kind, own in both.items() for name, value in own.items()}
+                scores = ", ".join(f"{score} {value:.4f}" for score, value in scores_of(metrics).items())
+                logger.info("%s: %s.", name, scores)
+        summary = self._write()
+        self._log(summary)
+        numbers = _flat(summary)
+        write_results(self.command.folder / RESULTS, numbers)
+        return numbers
 
-    def _write(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Write the results of the folds before the first unfinished one, and return their means and deviations."""
-        done = [self.results[number] for number in itertools.takewhile(self.results.__contains__, self.numbers)]
-        means, deviations = summary_of(done)
-        found = {"settings": self.arguments, "mean": means, "std": deviations, "folds": done}
-        write_results(self.study.folder / FOLDS, found)
-        return means, deviations
+    def _write(self) -> dict[str, dict[str, Any]]:
+        """Write the results of the finished runs, and return their summary."""
+        (self.command.folder / RESULTS).unlink(missing_ok=True)  # until all are finished
+        done = [metrics for metrics in self.results.values() if metrics is not None]
+        summary = summary_of(done, self.folds)
+        results = {"settings": self.arguments, **summary}
+        if self.kind == "fold":
+            write_results(self.command.folder / FOLDS, {**results, "folds": list(self.results.values())})
+        else:
+            write_results(self.command.folder / SEEDS, {**results, "seeds": self.results})
+        return summary
+
+    def _log(self, summary: Mapping[str, Mapping[str, Any]]) -> None:
+        rows = []
+        for name, mean in summary["mean"].items():
+            deviation = summary["std"].get(name, math.nan)
+            interval = summary["interval"].get(name)
+            ends = "-" if interval is None else "[{:.4f}, {:.4f}]".format(*interval)
+            rows.append([name, f"{mean:.4f}", f"{deviation:.4f}", ends])
+        table = markdown_table(["score", "mean", "deviation", "95 % interval"], rows)
+        note = f"The interval of the mean is that of a {method_of(self.folds)}."
+        logger.info("Scores of %d %ss:\n%s\n%s", len(self.indices), self.kind, table, note)
 
 
-def summary_of(results: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the means of all scores that occur in all results, and their deviations if there are several results."""
+def summary_of(results: Sequence[Mapping[str, Any]], folds: int | None = None) -> dict[str, dict[str, Any]]:
+    """Return `mean`, `std` and `interval` of all scores that occur in all results, each by name of the score.
+
+    A single result has no deviation. `interval_of_mean` says which scores have an interval.
+    """
+    summary: dict[str, dict[str, Any]] = {"mean": {}, "std": {}, "interval": {}}
     scores = [scores_of(metrics) for metrics in results]
-    names = (name for name in (scores[0] if scores else {}) if all(name in one for one in scores))
-    values = {name: [one[name] for one in scores] for name in names}
-    means = {name: statistics.fmean(own) for name, own in values.items()}
-    # `statistics.stdev` fails for NaN and infinities.
-    spread = {
-        name: statistics.stdev(own) if all(map(math.isfinite, own)) else math.nan
-        for name, own in values.items()
-        if len(own) > 1
-    }
-    return means, spread
+    for name in scores[0] if scores else ():
+        if not all(name in run for run in scores):
+            continue
+        values = [run[name] for run in scores]
+        summary["mean"][name] = statistics.fmean(values)
+        if len(values) > 1:  # `statistics.stdev` fails for NaN and infinities
+            is_finite = all(map(math.isfinite, values))
+            summary["std"][name] = statistics.stdev(values) if is_finite else math.nan
+        interval = interval_of_mean(values, folds)
+        if interval is not None:
+            summary["interval"][name] = interval
+    return summary
+
+
+def _flat(summary: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return a summary with a name for each number, such as `eval_f1_low` and `eval_f1_high`."""
+    numbers = {f"{name}_{kind}": value for kind in ("mean", "std") for name, value in summary[kind].items()}
+    for name, (low, high) in summary["interval"].items():
+        numbers[f"{name}_low"] = low
+        numbers[f"{name}_high"] = high
+    return numbers

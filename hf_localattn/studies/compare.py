@@ -1,9 +1,10 @@
-"""Comparison of two finished results: intervals, paired tests, Holm's correction."""
+"""Comparison of two finished results: intervals, paired tests, Holm's correction.
+
+No module that this one needs imports torch.
+"""
 
 from __future__ import annotations
 
-import glob
-import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -12,20 +13,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from hf_localattn.errors import join_names
 from hf_localattn.extras import LazyExtra
-from hf_localattn.parsing import read_json
-from hf_localattn.studies.processes import finished
-from hf_localattn.studies.script_command import FOLDS, write_results
-from hf_localattn.training.output_folder import RUN
-from hf_localattn.training.run_record import NO_SCORES
+from hf_localattn.studies.comparison_files import WRITERS, ScoreRow, Table, check_output, markdown
+from hf_localattn.studies.results import Result, load_result
 
-stats = LazyExtra("scipy.stats", "train", "A test of significance")
+special = LazyExtra("scipy.special", "train", "An interval")
 
 SAME = 1e-9
-"""Differences that vary less than this, relative to their size, are equal except for rounding."""
+"""Values that vary less than this, relative to their size, are equal except for rounding."""
 
 
 @dataclass
@@ -35,6 +31,8 @@ class Comparison:
     Attributes:
         difference: mean difference over the pairs of runs, with its 95 % `interval`.
         p_value: two-sided p-value of a paired t-test.
+        corrected_p_value: the same after a correction for all comparisons of a table.
+        effect_size: Cohen's d, the difference in standard deviations of a run (the root of both variances' mean).
         pairs: number of runs that both results have.
         remark: reason for a missing or limited comparison.
     """
@@ -42,8 +40,53 @@ class Comparison:
     difference: float | None = None
     interval: tuple[float, float] | None = None
     p_value: float | None = None
+    corrected_p_value: float | None = None
+    effect_size: float | None = None
     pairs: int = 0
     remark: str | None = None
+
+
+def method_of(folds: int | None) -> str:
+    """Name the method of `interval_of_mean` and `compare_runs`, for tables."""
+    if folds is None:
+        return "t-test over seeds, for the same test rows"
+    return "t-test over folds, with Nadeau and Bengio's variance"
+
+
+def interval_of_mean(values: Sequence[float], folds: int | None = None) -> tuple[float, float] | None:
+    """Return the 95 % interval of the mean of scores, or of differences of scores: that of a t-test.
+
+    The training sets of folds overlap, so that their variance is corrected (Nadeau and Bengio 2003): the factor 1/n
+    becomes 1/n + 1/(folds - 1). With seeds, it is not for other test rows.
+
+    Args:
+        values: scores or differences of the runs.
+        folds: number of folds, if the runs are folds of a cross-validation, *optional*.
+
+    Returns:
+        The ends; None for a single value, for values that are not finite, and for equal ones.
+
+    Example:
+        >>> [round(end, 2) for end in interval_of_mean([1.5, 2.5, 1.0])]
+        [-0.23, 3.56]
+    """
+    if not has_spread(values):
+        return None
+    half = _standard_error(values, folds) * float(special.stdtrit(len(values) - 1, 0.975))
+    mean = statistics.fmean(values)
+    return mean - half, mean + half
+
+
+def has_spread(values: Sequence[float]) -> bool:
+    """Return True for at least two finite values that differ by more than rounding."""
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return False
+    return statistics.stdev(values) > SAME * max(1.0, *map(abs, values))
+
+
+def _standard_error(values: Sequence[float], folds: int | None) -> float:
+    overlap = 0.0 if folds is None else 1 / (folds - 1)
+    return math.sqrt(statistics.variance(values) * (1 / len(values) + overlap))
 
 
 def compare_runs(
@@ -56,8 +99,7 @@ def compare_runs(
 ) -> Comparison:
     """Compare two results in the runs that both have. Runs are not compared if their data differ or a score is NaN.
 
-    Interval and p-value are those of a paired t-test. The training sets of folds overlap, so that the variance of
-    their differences is corrected (Nadeau and Bengio 2003): the factor 1/n becomes 1/n + 1/(folds - 1).
+    The interval is that of `interval_of_mean`, and the p-value that of the same paired t-test.
 
     Args:
         first: scores of the first result, by index of the run.
@@ -78,8 +120,8 @@ def compare_runs(
         return Comparison()
     if not common:
         return Comparison(remark="no run of both has the same seed or fold: not compared")
-    differences = np.array([first[index] - second[index] for index in common], dtype=float)
-    if not np.isfinite(differences).all():
+    differences = [first[index] - second[index] for index in common]
+    if not all(map(math.isfinite, differences)):
         return Comparison(remark="a score is NaN: not compared")
     splits = set[str]()
     for index in common:
@@ -88,7 +130,7 @@ def compare_runs(
         splits |= {split for split in a.keys() & b.keys() if a[split] != b[split]}
     if splits:
         return Comparison(remark=f"the runs have other data ({', '.join(sorted(splits))}): not compared")
-    comparison = Comparison(difference=float(differences.mean()), pairs=len(common))
+    comparison = Comparison(difference=statistics.fmean(differences), pairs=len(common))
     remarks = []
     unpaired = sorted(first.keys() ^ second.keys())
     if unpaired:
@@ -96,23 +138,18 @@ def compare_runs(
         remarks.append(f"run {indices} exists on one side only and is not compared")
     if comparison.pairs == 1:
         remarks.append("one run: no interval")
-    elif differences.std(ddof=1) <= SAME * max(1.0, float(np.abs(differences).max())):
+    elif not has_spread(differences):
         remarks.append("all differences are equal: no interval")
     else:
-        _add_t_test(comparison, differences, folds)
+        comparison.interval = interval_of_mean(differences, folds)
+        t = abs(statistics.fmean(differences)) / _standard_error(differences, folds)
+        comparison.p_value = 2 * float(special.stdtr(len(common) - 1, -t))
+    if comparison.pairs > 1:
+        variances = [statistics.variance(scores[index] for index in common) for scores in (first, second)]
+        deviation = math.sqrt(statistics.fmean(variances))
+        comparison.effect_size = statistics.fmean(differences) / deviation if deviation else None
     comparison.remark = "; ".join(remarks) or None
     return comparison
-
-
-def _add_t_test(comparison: Comparison, differences: np.ndarray, folds: int | None) -> None:
-    """Add the interval and the p-value of a paired t-test."""
-    count = len(differences)
-    mean = float(differences.mean())
-    overlap = 0.0 if folds is None else 1 / (folds - 1)
-    error = math.sqrt(float(differences.var(ddof=1)) * (1 / count + overlap))
-    low, high = stats.t.interval(0.95, count - 1, loc=mean, scale=error)
-    comparison.interval = (float(low), float(high))
-    comparison.p_value = 2 * float(stats.t.sf(abs(mean) / error, count - 1))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -134,112 +171,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
-def format_interval(interval: tuple[float, float] | None, scale: float = 1) -> str:
-    """Format an interval for a table. Both ends are multiplied by `scale`."""
-    if interval is None:
-        return "-"
-    low, high = interval
-    return f"[{scale * low:+.2f}, {scale * high:+.2f}]"
-
-
-def format_p(value: float | None) -> str:
-    """Format a p-value for a table."""
-    return "-" if value is None else f"{value:.2g}"
-
-
-@dataclass
-class Result:
-    """Runs of one setting with several seeds, or the folds of a cross-validation.
-
-    Attributes:
-        folds: number of folds, or None for seeds.
-        metrics: metrics of the runs, by seed or by index of the fold.
-        data: digests of the splits that decide the scores of the runs.
-    """
-
-    folds: int | None
-    metrics: Mapping[int, Mapping[str, Any]]
-    data: Mapping[int, Mapping[str, Any]]
-
-    def scores(self, metric: str) -> dict[int, float]:
-        """Return a score by index of the run. JSON has null for NaN."""
-        scores: dict[int, float] = {}
-        for index, metrics in self.metrics.items():
-            if metric in metrics:
-                value = metrics[metric]
-                scores[index] = math.nan if value is None else float(value)
-        return scores
-
-    @property
-    def kind(self) -> str:
-        return "seeds" if self.folds is None else f"{self.folds} folds"
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the scores, without losses, times and counts."""
-        names = dict.fromkeys(itertools.chain.from_iterable(self.metrics.values()))
-        return list(filter(self._is_score, names))
-
-    def _is_score(self, name: str) -> bool:
-        base = name.partition("@")[0]
-        if not base.startswith(("eval_", "predict_")):
-            return False
-        if base.endswith((*NO_SCORES, "_loss", "_total", "_thresh")):
-            return False
-        return all(isinstance(metrics.get(name), int | float | None) for metrics in self.metrics.values())
-
-
-def load_result(name: str) -> Result:
-    """Read a result, as it is named for `compare`."""
-    table, is_table, row = name.partition(".json:")
-    if is_table:
-        row, _, task = row.partition(":")
-        return _row_of_table(f"{table}.json", row, task)
-    folders = [Path(name)] if Path(name).is_dir() else sorted(map(Path, glob.glob(name)))
-    if not folders:
-        raise ValueError(f"{name} is no folder, no pattern of folders and no TABLE.json:ROW. Check the name.")
-    if len(folders) == 1 and (folders[0] / FOLDS).is_file():
-        folds = read_json(folders[0] / FOLDS)["settings"]["num_folds"]
-        by_index = {index: folders[0] / f"fold-{index}" for index in range(1, folds + 1)}
-    else:
-        folds = None
-        by_index = {}
-        for folder in folders:
-            seed = _arguments(folder).get("seed", 0)
-            if seed in by_index:
-                raise ValueError(f"{name} has several runs with seed {seed}: name each seed once.")
-            by_index[seed] = folder
-    metrics: dict[int, Any] = {}
-    data: dict[int, Any] = {}
-    for index, folder in by_index.items():
-        metrics[index] = finished(folder)
-        if metrics[index] is None:
-            raise ValueError(
-                f"{folder} is not the output folder of a finished run: repeat its command. A table is given by"
-                " TABLE.json:ROW, and several seeds by a pattern in quotes."
-            )
-        arguments = _arguments(folder)
-        data[index] = {split: arguments[split] for split in ("validation data", "test data") if split in arguments}
-    return Result(folds, metrics, data)
-
-
-def _arguments(folder: Path) -> dict[str, Any]:
-    """Return the arguments of a run and the digests of its data; nothing for a run without training."""
-    path = folder / RUN
-    return read_json(path) if path.is_file() else {}
-
-
-def _row_of_table(path: str, row: str, task: str) -> Result:
-    all_runs = read_json(path)["runs"]
-    runs = [run for run in all_runs if run["row"] == row and task in ("", run["task"])]
-    if len({run["task"] for run in runs}) != 1:
-        names = dict.fromkeys(f"{run['row']}:{run['task']}" for run in all_runs)
-        raise ValueError(f"{path}: give one row and task of {join_names(list(names))}, as in {path}:ROW:TASK.")
-    metrics = {run["run"]: run["metrics"] for run in runs}
-    data = {run["run"]: run["data"] for run in runs}
-    return Result(runs[0]["folds"], metrics, data)
-
-
 def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path | None = None) -> str:
     """Compare two results, and return the comparison as text.
 
@@ -247,67 +178,47 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
         first: name of a result, as for `hf-localattn compare`.
         second: name of the result that it is compared with.
         metrics: names of scores, such as "eval_f1". Defaults to all that both results have.
-        output: JSON file for the comparison, *optional*.
+        output: file for the comparison, *optional*: .json, .csv, .tex, or a plot as .png, .svg or .pdf.
 
     Raises:
         ValueError: the results cannot be compared: they have no common seed, other data, or a NaN score.
     """
+    if output is not None:
+        check_output(output)
     a = load_result(first)
     b = load_result(second)
-    folds = a.folds
-    if b.folds != folds:
+    if b.folds != a.folds:
         raise ValueError(f"The results are of {a.kind} and {b.kind}: compare seeds with seeds, or the same folds.")
     common = [name for name in a.names if name in b.names]
     names = list(metrics) or common
     if not names or not {*names} <= {*common}:
         shared = join_names(common) or "none"
         raise ValueError(f"{first} and {second} share the scores {shared}: --metric must name one of them.")
-    comparisons: dict[str, Comparison] = {}
+    comparisons = {}
     for name in names:
-        comparison = compare_runs(a.scores(name), b.scores(name), a.data, b.data, folds=folds)
+        comparison = compare_runs(a.scores(name), b.scores(name), a.data, b.data, folds=a.folds)
         if comparison.difference is None:
             raise ValueError(f"{name}: {comparison.remark}.")
         comparisons[name] = comparison
-    p_values = holm([comparison.p_value for comparison in comparisons.values()])
-    corrected = dict(zip(comparisons, p_values, strict=True))
+    corrected = holm([comparison.p_value for comparison in comparisons.values()])
+    for comparison, p_value in zip(comparisons.values(), corrected, strict=True):
+        comparison.corrected_p_value = p_value
+    rows = [ScoreRow(name, a.scores(name), b.scores(name), vars(comparisons[name])) for name in comparisons]
+    table = Table(first, second, a.folds, rows, _notes(comparisons, a, b))
     if output is not None:
-        entries = {}
-        for name, comparison in comparisons.items():
-            entries[name] = {**vars(comparison), "corrected_p_value": corrected[name]}
-        write_results(output, {"first": first, "second": second, "folds": folds, "scores": entries})
-    lines = [
-        f"A: {first}",
-        f"B: {second}",
-        "",
-        "| score | A | B | A - B | 95 % interval | corrected p (n) |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, comparison in comparisons.items():
-        means = [statistics.fmean(result.scores(name).values()) for result in (a, b)]
-        lines.append(_line(name, means, comparison, corrected[name]))
-    lines.append("")
+        WRITERS[output.suffix](output, table)
+    return markdown(table)
+
+
+def _notes(comparisons: Mapping[str, Comparison], a: Result, b: Result) -> list[str]:
+    """Return the sentences below a table: runs that are left out, remarks, and the methods."""
+    notes = [f"{folder} is not finished and is left out." for folder in (*a.unfinished, *b.unfinished)]
     names_by_remark: dict[str, list[str]] = {}
     for name, comparison in comparisons.items():
         if comparison.remark:
             names_by_remark.setdefault(comparison.remark, []).append(name)
-    for remark, named in names_by_remark.items():
-        lines.append(f"* {', '.join(named)}: {remark}.")
-    pairs = "folds, with Nadeau and Bengio's correction" if folds else "seeds"
-    tests = len(p_values) - p_values.count(None)
-    lines.append(f"* n is the number of pairs of {pairs}; p is corrected for {tests} scores (Holm).")
-    return "\n".join(lines)
-
-
-def _line(name: str, means: Sequence[float], comparison: Comparison, p_value: float | None) -> str:
-    scale = 1
-    if max(map(abs, means)) <= 1:  # shares have small differences
-        name += " (%)"
-        scale = 100
-    cells = [
-        name,
-        *(f"{scale * mean:.2f}" for mean in means),
-        f"{scale * (comparison.difference or 0):+.2f}",
-        format_interval(comparison.interval, scale),
-        f"{format_p(p_value)} ({comparison.pairs})",
-    ]
-    return f"| {' | '.join(cells)} |"
+    notes += [f"{', '.join(names)}: {remark}." for remark, names in names_by_remark.items()]
+    tests = sum(comparison.p_value is not None for comparison in comparisons.values())
+    notes.append(f"Interval and p: paired {method_of(a.folds)}; n is the number of pairs.")
+    notes.append(f"p has Holm's correction for {tests} scores. d is Cohen's: A - B in standard deviations of a run.")
+    return notes

@@ -17,10 +17,10 @@ from hf_localattn.data.rows import row_numbers
 from hf_localattn.errors import join_names
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.squad_scores import answer_scores, is_blank
-from hf_localattn.names import find_files
+from hf_localattn.names import RUN, find_files
 from hf_localattn.parsing import read_json
 from hf_localattn.tasks import QuestionAnswering, TextClassification
-from hf_localattn.training.output_folder import RUN, digest_of
+from hf_localattn.training.output_folder import digest_of
 
 FILES: dict[str, tuple[Any, str]] = {
     "eval_predictions.json": (QuestionAnswering, "validation"),

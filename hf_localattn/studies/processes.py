@@ -1,4 +1,4 @@
-"""Runs of the training scripts in processes. Each is `python -m hf_localattn train SCRIPT options.json`.
+"""Runs of the training scripts in processes. Each is `hf-localattn train SCRIPT options.json`.
 
 A run that is finished is not run again, and one that was killed resumes from its last checkpoint.
 """
@@ -22,8 +22,9 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from hf_localattn.errors import ENDS_WITH_STDIN
-from hf_localattn.files import UNFINISHED, atomic_write
+from hf_localattn.files import atomic_write
 from hf_localattn.studies.cluster import Cluster
+from hf_localattn.studies.results import finished
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,9 @@ RETRIES = 3
 
 PYTHON = (sys.executable,)
 """Words that start Python."""
+
+COMMAND = "import sys, hf_localattn_command; sys.exit(hf_localattn_command.main())"
+"""Program of `hf-localattn`. It watches its standard input before it imports torch; `-m hf_localattn` does after."""
 
 Environment = dict[str, str]
 Item = TypeVar("Item")
@@ -80,15 +84,6 @@ class Workers(Protocol):
         """End all runs that are being executed."""
 
 
-def finished(folder: Path) -> dict[str, Any] | None:
-    """Return the metrics of a finished run, or None."""
-    path = folder / "all_results.json"
-    if not path.is_file() or (folder / UNFINISHED).is_file():
-        return None
-    metrics: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return metrics
-
-
 def run_in_process(run: ScriptRun, environment: Environment, folder: str, stdin: int | None = None) -> dict[str, Any]:
     """Run or resume a script in a process, then the runs that follow it, and return the metrics of the first.
 
@@ -127,7 +122,7 @@ def _run_process(words: Iterable[str], log: Path, environment: Environment, fold
     # The process finds the modules that this one finds, from any folder.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     variables = {**os.environ, "PYTHONPATH": path, **environment, ENDS_WITH_STDIN: "1"}
-    command = [*PYTHON, "-m", "hf_localattn", *words]
+    command = [*PYTHON, "-c", COMMAND, *words]
     with log.open("a") as output:
         process = subprocess.Popen(
             command,
@@ -167,6 +162,8 @@ class Machine:
     def run(self, run: ScriptRun) -> dict[str, Any]:
         environment = self.environments.get()
         try:
+            if self.is_closed:
+                raise CancelledError
             return run_in_process(run, environment, self.folder, self.reader)
         except RunFailed:
             if self.is_closed:
@@ -178,6 +175,10 @@ class Machine:
     def close(self) -> None:
         self.is_closed = True
         os.close(self.writer)
+        free = [self.environments.get() for _ in range(self.count)]  # all runs have ended
+        os.close(self.reader)
+        for environment in free:
+            self.environments.put(environment)
 
 
 def _environment(index: int, count: int, use_cpu: bool) -> Environment:

@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import gc
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,21 +15,17 @@ import torch
 
 from hf_localattn import tasks
 from hf_localattn.data.folds import Fold
-from hf_localattn.files import atomic_write
-from hf_localattn.names import SCRIPTS
+from hf_localattn.names import RUN, SCRIPTS
 from hf_localattn.studies.processes import ScriptRun
 from hf_localattn.tasks import DataArguments, Run, Task, prepare_run
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.output_folder import RUN, arguments_of, check_same_run, check_unused
+from hf_localattn.training.output_folder import arguments_of, check_same_run, check_unused
 from hf_localattn.training.reading import build_arguments
 
-FOLDS = "folds.json"
-"""File of a cross-validation with its results."""
-
-NOT_OF_RUNS = ("workers", "ray_address", "search_space", "search_trials", "token", "hub_token")
+NOT_OF_RUNS = ("workers", "ray_address", "seeds", "search_space", "search_trials", "token", "hub_token")
 """Options of a command that its runs do not get. A token is passed on in the environment."""
 
-MAY_GROW = ("search_trials", "fold", "held_out")
+MAY_GROW = ("search_trials", "seeds", "fold", "held_out")
 """Arguments that may differ when a command is continued."""
 
 
@@ -41,7 +36,7 @@ def argument_classes(task: type[Task]) -> tuple[type, ...]:
 
 @dataclass
 class ScriptCommand:
-    """A training command with its arguments: one run, the runs of all folds, or a search.
+    """A training command with its arguments: one run, the runs of all folds or seeds, or a search.
 
     Attributes:
         options: options that were given, by name.
@@ -91,6 +86,14 @@ class ScriptCommand:
         training_args.do_predict = True
         return dataclasses.replace(self, data_args=data_args, training_args=training_args)
 
+    def of_seed(self, seed: int) -> ScriptCommand:
+        """Return the command of one seed."""
+        training_args = copy.copy(self.training_args)
+        training_args.seed = seed
+        training_args.seeds = []
+        training_args.output_dir = str(self.folder / f"seed-{seed}")
+        return dataclasses.replace(self, training_args=training_args)
+
     def prepare(self) -> Run:
         """Load data and model, and check all arguments."""
         return prepare_run(self.task, self.model_args, self.data_args, self.training_args)
@@ -129,9 +132,3 @@ def content_digest(path: Path) -> str:
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return f"sha256 {digest.hexdigest()[:16]}"
-
-
-def write_results(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results as JSON. NaN and infinities become null, because JSON does not have them."""
-    finite = json.loads(json.dumps(results, default=str), parse_constant=lambda _: None)
-    atomic_write(path, json.dumps(finite, indent=2, ensure_ascii=False) + "\n")

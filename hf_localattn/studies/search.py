@@ -22,8 +22,10 @@ from hf_localattn.names import PLAIN, resolve_backbone
 from hf_localattn.parsing import format_assignments, format_value
 from hf_localattn.registry import get_family
 from hf_localattn.studies import search_space
+from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, in_parallel, open_workers
-from hf_localattn.studies.script_command import ScriptCommand, write_results
+from hf_localattn.studies.results import write_results
+from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.training.output_folder import save_arguments
 from hf_localattn.training.run_record import scores_of
 
@@ -145,6 +147,8 @@ class Search:
         """Run the remaining trials, log all, and return the metrics of the best one."""
         save_arguments(self.command.folder, self.arguments)
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # trials are logged here
+        self.storage = self._open_storage()
+        self.study = self._study(self.args.seed)
         trials = self._write()
         remaining = [index for index in range(1, self.count + 1) if index not in trials]
         self._enqueue(remaining)
@@ -160,13 +164,16 @@ class Search:
         shutil.rmtree(self.folder, ignore_errors=True)
         return self._report(trials)
 
-    def _load_study(self, seed: int) -> Any:
-        """Return Optuna's study with a new sampler: a resumed one would repeat its first draws."""
+    def _open_storage(self) -> Any:
         from sqlalchemy import URL  # which Optuna needs, too
 
         url = URL.create("sqlite", database=str(self.command.folder.resolve() / "search.db"))
+        return self.optuna.storages.RDBStorage(url.render_as_string())
+
+    def _study(self, seed: int) -> Any:
+        """Return Optuna's study with a sampler of its own."""
         return self.optuna.create_study(
-            storage=url.render_as_string(),
+            storage=self.storage,
             sampler=self.optuna.samplers.TPESampler(seed=seed, constant_liar=self.is_parallel),
             direction="maximize" if self.maximizes else "minimize",
             study_name="search",
@@ -175,7 +182,7 @@ class Search:
 
     def _enqueue(self, remaining: Sequence[int]) -> None:
         """Queue the settings of a finite search, and those of trials that were killed; Optuna draws the others."""
-        study = self._load_study(self.args.seed)
+        study = self.study
         state = self.optuna.trial.TrialState
         for trial in study.get_trials(states=(state.RUNNING,)):
             study.tell(trial.number, state=state.FAIL)
@@ -197,8 +204,7 @@ class Search:
     def _try_next(self, index: int) -> None:
         """Let Optuna choose the next setting, and try it."""
         # Each trial has a seed of its own: with one worker, a resumed search draws what it would have drawn.
-        study = self._load_study(self.args.seed + index - 1)
-        study.optimize(self.objective, n_trials=1, catch=RunFailed)
+        self._study(self.args.seed + index - 1).optimize(self.objective, n_trials=1, catch=RunFailed)
 
     def objective(self, trial: Any) -> float:
         """Train and evaluate a model with the setting of an Optuna trial, and return its score."""
@@ -228,7 +234,7 @@ class Search:
     def _trials(self) -> dict[int, Trial]:
         """Return the trials that have a score or an error, by their index."""
         trials: dict[int, Trial] = {}
-        for trial in self._load_study(self.args.seed).get_trials():
+        for trial in self.study.get_trials():
             attributes = trial.user_attrs
             if trial.duration is None or not {"metrics", "error"} & attributes.keys():
                 continue
@@ -280,13 +286,12 @@ class Search:
         failures = [self._failure(trial) for trial in trials.values() if "error" in trial]
         if not self.ranked:
             raise ValueError(f"{self.option}: no trial has a score, because all {len(failures)} failed. {failures[0]}")
-        header = ["trial", self.metric, *self.space]
-        table = [header, ["---"] * len(header)]
+        rows = []
         for trial in self.ranked:
             values = map(format_value, trial["setting"].values())
-            table.append([str(trial["trial"]), f"{trial['score']:.4f}", *values])
-        lines = "\n".join(f"| {' | '.join(row)} |" for row in table)
-        logger.info("%d trials, the best first:\n%s", len(trials), lines)
+            rows.append([str(trial["trial"]), f"{trial['score']:.4f}", *values])
+        table = markdown_table(["trial", self.metric, *self.space], rows)
+        logger.info("%d trials, the best first:\n%s", len(trials), table)
         for failure in failures:
             logger.info(failure)
         best = self.ranked[0]

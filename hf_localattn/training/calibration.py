@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 from hf_localattn.metrics.calibration import fit_temperature
 
 
-def last_layer(model: nn.Module) -> nn.Linear:
+def last_layer(model: PreTrainedModel) -> nn.Linear:
     """Return the linear layer that computes the logits; raise `ValueError` if there is none."""
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not linear or linear[-1].out_features != model.config.num_labels:

@@ -1,6 +1,6 @@
 """Training arguments that transformers lacks, or that have another default here. Neither is imported here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hf_localattn.training.reading import documented
 
@@ -24,15 +24,17 @@ class NewTrainingArguments:
             or half; or `no` to run it in every step.
         frozen_states_memory: Size of states to keep in memory, such as 500MB; by default 4GiB. More than that are in
             a file in the output folder, until the run ends.
+        seeds: Train a model with each of these seeds, such as 1 2 3. The runs write to OUTPUT_DIR/seed-1 and so on;
+            mean, deviation and interval of their scores are reported.
         search_space: Search hyperparameters: a .yaml or .json file of training arguments and fields of the family's
             configuration, each with a list of values or a range such as {low: 1e-5, high: 1e-4, log: true}. Each trial
             trains a model. The best trial is chosen by `metric_for_best_model`, by default the task's main score.
         search_trials: Number of trials of the search; by default all combinations of values, if their number is
             finite.
-        workers: Number of folds or of search trials to run at a time, each in a process of its own and, if there are
-            GPUs, on a GPU of its own.
-        ray_address: Run folds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must share a
-            file system. `workers` limits how many run at a time; by default one on each GPU.
+        workers: Number of folds, seeds or search trials to run at a time, each in a process of its own and, if there
+            are GPUs, on a GPU of its own.
+        ray_address: Run folds, seeds or search trials on a Ray cluster: auto, HOST:PORT, or local. Its nodes must
+            share a file system. `workers` limits how many run at a time; by default one on each GPU.
         logging_steps: Number of steps between two logs of the loss, or their share of all steps.
         save_steps: Number of steps between two checkpoints, or their share of all steps; by default 0.1 but
             at most every two minutes, or as `eval_steps` if the best model is loaded at the end.
@@ -50,6 +52,7 @@ class NewTrainingArguments:
     early_stopping_patience: int | None = None
     lookahead_steps: int | None = None
     lookahead_alpha: float | None = None
+    seeds: list[int] = field(default_factory=list)
     search_space: str | None = None
     search_trials: int | None = None
     workers: int = 1

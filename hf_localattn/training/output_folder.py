@@ -21,6 +21,7 @@ from transformers import TrainerState
 from hf_localattn.data.rows import PLACE
 from hf_localattn.errors import join_names
 from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
+from hf_localattn.names import RUN
 from hf_localattn.parsing import read_json
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.run_loss import LOSSES
@@ -35,9 +36,6 @@ OPTIMIZER = "optimizer*"
 
 RANDOM_STATES = "rng_state*.pth"
 """Files of Trainer with the random state, one for each process."""
-
-RUN = "run.json"
-"""File of the output folder with the arguments and digests of the data."""
 
 MAY_DIFFER = (
     "output_dir",

@@ -14,7 +14,7 @@ from transformers.utils import cached_file
 
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.hub.record import RECORD
-from hf_localattn.names import resolve_backbone, split_paths
+from hf_localattn.names import NO_SCORES, resolve_backbone, split_paths
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.data_arguments import COLUMN_OPTIONS, DataArguments
 
@@ -47,17 +47,6 @@ HYPERPARAMETERS = (
     "generation_num_beams",
 )
 """Training arguments that affect the result."""
-
-NO_SCORES = (
-    "_runtime",
-    "_samples",
-    "_per_second",
-    "_preparation_time",
-    "_gen_len",
-    "_num_beams",
-    "_of_constant",
-    "_of_linear",
-)
 
 
 def record_of(
@@ -122,7 +111,7 @@ def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> A
         return data_args
     record = TrainingRecord.load(Path(path).parent)
     columns = columns_of(data_args)
-    added = {}
+    added: dict[str, Any] = {}
     for name, value in (record.columns if record else {}).items():
         if name not in columns and hasattr(data_args, name):
             added[name] = value

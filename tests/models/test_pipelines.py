@@ -182,6 +182,8 @@ DEFAULTS = {
 
 @pytest.mark.parametrize(("is_installed", "settings", "is_graph"), DEFAULTS.values(), ids=DEFAULTS)
 def test_negation_without_a_model(is_installed, settings, is_graph, monkeypatch, caplog):
+    if is_graph:
+        pytest.importorskip("onnxruntime")
     monkeypatch.setattr(pipelines, "find_spec", lambda name: object() if is_installed else None)
     run = pipeline(NEGATION, device="cpu", **settings)
     assert isinstance(run.model, OnnxModel) == is_graph
@@ -194,6 +196,7 @@ def test_negation_without_a_model(is_installed, settings, is_graph, monkeypatch,
 
 
 def test_a_graph_is_for_the_cpu_alone(monkeypatch):
+    monkeypatch.setattr(pipelines, "find_spec", lambda name: object())  # onnxruntime
     for on_gpu in (True, False):
         monkeypatch.setattr(torch.accelerator, "is_available", lambda on_gpu=on_gpu: on_gpu)
         assert pipelines.uses_onnx() == (not on_gpu)

@@ -1,5 +1,6 @@
 """`hf-localattn compare` on the files that scripts and tables leave; differences against SciPy."""
 
+import csv
 import json
 import math
 
@@ -8,8 +9,10 @@ import pytest
 from scipy import stats
 
 from hf_localattn.cli import main
-from hf_localattn.files import atomic_write
+from hf_localattn.files import UNFINISHED, atomic_write
 from hf_localattn.studies.compare import compare_runs, holm
+from hf_localattn.studies.results import load_result
+from tests.script_helpers import ROOT
 
 SCORES = {"cool": (0.9, 0.95, 0.85), "plain": (0.6, 0.75, 0.7)}
 DIFFERENCES = np.subtract(*SCORES.values())
@@ -29,6 +32,9 @@ def runs(tmp_path):
         for number, accuracy in enumerate(accuracies):
             write_run(tmp_path / f"{name}-{number}", accuracy, seed=number)
             write_run(tmp_path / f"folds-{name}" / f"fold-{number + 1}", accuracy, seed=number)
+        atomic_write(tmp_path / f"seeds-{name}" / "seeds.json", json.dumps({"seeds": {"0": {}, "1": {}, "2": None}}))
+        for seed in (0, 1):
+            write_run(tmp_path / f"seeds-{name}" / f"seed-{seed}", accuracies[seed], seed=seed)
     for name in ("again-1", "again-2"):
         write_run(tmp_path / name, 0.9, seed=2)
     write_run(tmp_path / "other-0", 0.9, data="40 rows, sha256 b")
@@ -66,6 +72,56 @@ def test_folds_have_the_corrected_variance(runs):
     assert own["p_value"] == pytest.approx(2 * stats.t.sf(abs(t), 2))
 
 
+def test_an_unfinished_seed_is_left_out_with_a_word(runs, capsys):
+    found = compare(runs, "seeds-cool", "seeds-plain")["eval_accuracy"]
+    assert found["pairs"] == 2
+    assert capsys.readouterr().out.count("seed-2 is not finished") == 2
+    atomic_write(runs / "cool-2" / UNFINISHED, "")
+    assert compare(runs, "cool-*", "plain-*")["eval_accuracy"]["pairs"] == 2
+    assert "cool-2 is not finished" in capsys.readouterr().out
+
+
+def test_the_effect_size_is_in_deviations_of_a_run(runs):
+    found = compare(runs, "cool-*", "plain-*")["eval_accuracy"]
+    deviation = math.sqrt(np.mean([np.var(scores, ddof=1) for scores in SCORES.values()]))
+    assert found["effect_size"] == pytest.approx(DIFFERENCES.mean() / deviation)
+
+
+def test_a_comparison_as_latex_csv_and_plots(runs):
+    def write(name):
+        output = runs / name
+        assert main(["compare", f"{runs}/cool-*", f"{runs}/plain-*", "-o", str(output)]) == 0
+        return output.read_bytes()
+
+    assert rb"eval\_accuracy (\%) & 90.00 & 68.33 & $+21.67$ & $[+2.69, +40.64]$ &" in write("x.tex")
+    (row,) = csv.DictReader(write("x.csv").decode().splitlines())
+    assert (row["score"], row["pairs"]) == ("eval_accuracy", "3")
+    assert float(row["difference"]) == pytest.approx(DIFFERENCES.mean())
+    for name, beginning in (("x.png", b"\x89PNG"), ("x.svg", b"<?xml"), ("x.pdf", b"%PDF")):
+        assert write(name).startswith(beginning)
+
+
+PUBLISHED = {
+    "cool-study-1": "eval_f1",
+    "oa-study-1": "eval_starsem_scope_tokens_f1",
+    "sam-study-1": "predict_accuracy",
+    "sla-study-1": "predict_f1",
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_intervals_of_the_studies_are_those_of_compare(name):
+    path = ROOT / "docs" / "studies" / "results" / f"{name}.json"
+    cells = [cell for cell in json.loads(path.read_text())["scores"] if cell["interval"]]
+    assert cells
+    for cell in cells:
+        results = [load_result(f"{path}:{cell[row]}:{cell['task']}") for row in ("row", "baseline")]
+        first, second = (result.scores(PUBLISHED[name]) for result in results)
+        found = compare_runs(first, second, *(result.data for result in results), folds=results[0].folds)
+        scale = cell["against_baseline"] / found.difference
+        assert [scale * end for end in found.interval] == pytest.approx(cell["interval"])
+
+
 def test_rows_of_a_table(runs):
     found = compare(runs, "table.json:x:t", "table.json:y")["predict_f1"]
     assert (found["difference"], found["pairs"]) == (2, 3)
@@ -76,6 +132,8 @@ def test_rows_of_a_table(runs):
     [
         (["none", "plain-0"], "none is no folder"),
         ([".", "plain-0"], "is not the output folder of a finished run"),
+        (["seeds-*", "plain-*"], "seeds-cool has several runs"),
+        (["cool-*", "plain-*", "-o", "out.gif"], "-o out.gif"),
         (["unfinished", "folds-cool"], "fold-1 is not the output folder of a finished run"),
         (["folds-cool", "plain-*"], "3 folds and seeds"),
         (["cool-0", "plain-1"], "eval_accuracy: no run of both"),
@@ -90,7 +148,7 @@ def test_rows_of_a_table(runs):
 )
 def test_what_cannot_be_compared_is_one_line(runs, words, message, capsys):
     with pytest.raises(SystemExit, match="2"):
-        main(["compare", *(word if word.startswith(("--", "eval")) else f"{runs}/{word}" for word in words)])
+        main(["compare", *(word if word.startswith(("-", "eval", "out")) else f"{runs}/{word}" for word in words)])
     error = capsys.readouterr().err.strip()
     assert message in error
     assert "\n" not in error

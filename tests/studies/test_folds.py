@@ -108,9 +108,10 @@ def test_patience_is_not_renewed_when_a_run_is_resumed(tmp_path, monkeypatch):
     ids=["two", "one", "nan"],
 )
 def test_means_and_deviations(values, mean, deviation):
-    means, deviations = command.summary_of([{"eval_f1": value, "eval_runtime": 3.0} for value in values])
-    assert means == {"eval_f1": pytest.approx(mean, nan_ok=True)}
-    assert deviations.get("eval_f1") == (None if deviation is None else pytest.approx(deviation, nan_ok=True))
+    summary = command.summary_of([{"eval_f1": value, "eval_runtime": 3.0} for value in values])
+    assert summary["mean"] == {"eval_f1": pytest.approx(mean, nan_ok=True)}
+    assert summary["std"].get("eval_f1") == (None if deviation is None else pytest.approx(deviation, nan_ok=True))
+    assert (len(summary["interval"]) == 1) == (values == [1.0, 3.0])
 
 
 def test_questions_about_one_passage_stay_together(tmp_path):

@@ -13,7 +13,8 @@ import pytest
 
 from hf_localattn.files import UNFINISHED
 from hf_localattn.studies import processes
-from hf_localattn.studies.processes import RunFailed, ScriptRun, finished, run_all, run_in_process
+from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all, run_in_process
+from hf_localattn.studies.results import finished
 from tests.qa_helpers import write_jsonl
 
 TEXTS = ["the cat sat", "on the mat", "who sat?", "the red dog"]
