@@ -109,11 +109,11 @@ def _find_rows(predictions: Sequence[Predictions], path: str) -> tuple[Dataset, 
     arguments = read_json(folder / RUN) if (folder / RUN).is_file() else {}
     if arguments.get("num_folds") is not None:
         raise ValueError(f"{folder} is a fold of a cross-validation, whose rows have no file. Compare whole runs.")
-    # The task reads the rows as in the run.
+    # The task reads the rows as in the run, so that their digest is that of the run.
     fields = {field.name for field in dataclasses.fields(task.DataArguments) if field.init}
     settings = {name: value for name, value in arguments.items() if name in fields}
     settings |= {"dataset_name": None, "dataset_config_name": None, "test_file": path}
-    training_args = task.TrainingArguments(output_dir="unused", do_train=True, do_eval=True)
+    training_args = task.TrainingArguments(output_dir="unused", do_train=True, do_eval=True, do_predict=True)
     rows = task(task.DataArguments(**settings), training_args).read(path, False)
     for part in predictions:
         kept = [index for index, key in enumerate(_keys(rows)) if key in part.by_key]

@@ -8,6 +8,9 @@ import pytest
 from hf_localattn.cli import main
 from hf_localattn.files import atomic_write
 from hf_localattn.studies.examples import compare_examples
+from hf_localattn.tasks import TextClassification
+from hf_localattn.tasks.run import load_splits
+from hf_localattn.training.output_folder import digest_of
 from tests.script_helpers import assert_one_line_error
 
 PASSAGE = "The UCLA Bruins & the USC Trojans both field teams."
@@ -36,9 +39,12 @@ def folder(tmp_path):
     for name, classes in CLASSES.items():
         lines = "".join(f"{index}\t{label}\n" for index, label in enumerate(classes))
         atomic_write(tmp_path / name / "predict_results.txt", f"index\tprediction\n{lines}")
-        atomic_write(
-            tmp_path / name / "run.json", json.dumps({"text_column_names": "review", "label_column_name": "kind"})
-        )
+        columns = {"text_column_names": "review", "label_column_name": "kind"}
+        args = TextClassification.DataArguments(test_file=str(tmp_path / "texts.csv"), **columns)
+        predicting = TextClassification.TrainingArguments(output_dir="unused", do_predict=True)
+        splits, _ = load_splits(TextClassification(args, predicting))
+        arguments = columns | {"test data": digest_of(splits["test"])}
+        atomic_write(tmp_path / name / "run.json", json.dumps(arguments))
     return tmp_path
 
 
@@ -79,7 +85,8 @@ REFUSED = {
     "cool nowhere squad.jsonl": "nowhere has no predictions",
     "sam rba squad.jsonl": "squad.jsonl",
     "sam rba few.csv": "predict_results.txt",
-    "sam rba others.csv": "red",
+    "sam rba others.csv": "predict_results.txt has others",
+    "plain plain others.csv": "blue.*red",
     "cool bert few.jsonl": "eval_predictions.json",
     "cool changed squad.jsonl": "changed has not predicted",
     "cool bert squad.jsonl -o page.json": ".html",
@@ -93,6 +100,10 @@ def test_what_cannot_be_compared_is_refused(words, folder, capsys, monkeypatch):
     lines = (folder / "texts.csv").read_text()
     (folder / "few.csv").write_text("".join(lines.splitlines(keepends=True)[:3]))
     (folder / "others.csv").write_text(lines.replace("good", "red").replace("bad", "blue"))
+    atomic_write(folder / "plain" / "predict_results.txt", (folder / "sam" / "predict_results.txt").read_text())
+    atomic_write(
+        folder / "plain" / "run.json", json.dumps({"label_column_name": "kind", "text_column_names": "review"})
+    )
     (folder / "few.jsonl").write_text("".join((folder / "squad.jsonl").read_text().splitlines(keepends=True)[:2]))
     atomic_write(folder / "changed" / "eval_predictions.json", json.dumps(ANSWERS["bert"]))
     atomic_write(folder / "changed" / "run.json", json.dumps({"validation data": "5 rows, sha256 0"}))
