@@ -132,6 +132,16 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
     return str(path)
 
 
+def check_checkpoint(name: str) -> None:
+    """Refuse a name that is neither a folder with a `config.json` nor an id of the form `OWNER/NAME`.
+
+    Raises:
+        FileNotFoundError: The name is no such folder and no such id, as if it were mistyped.
+    """
+    if "/" not in resolve_backbone(name) and not Path(name).is_dir():
+        raise FileNotFoundError(f"There is no folder {name!r}. Give a checkpoint's folder, or OWNER/NAME on the Hub.")
+
+
 def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the `config.json` of a checkpoint folder.
 

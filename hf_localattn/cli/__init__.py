@@ -79,7 +79,8 @@ def run(words: Sequence[str]) -> int:
     except typer.TyperException as error:
         place = getattr(error, "ctx", None)
         remedy = "" if place is None else f" -- See `{place.command_path} --help`."
-        raise ValueError(error.format_message() + remedy) from error
+        message = error.format_message().replace("Value error, ", "")  # pydantic's, of options with choices
+        raise ValueError(message + remedy) from error
     return 0
 
 

@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from hf_localattn.errors import loading
-from hf_localattn.names import resolve_backbone
+from hf_localattn.names import check_checkpoint
 
 # The command imports transformers when it runs, because that would slow down `--help`.
 
@@ -64,20 +64,23 @@ def negation(
     """
     texts = [read_text(name) for name in inputs]
     if model is not None:
-        resolve_backbone(model)
+        check_checkpoint(model)
     from transformers import pipeline
 
     import hf_localattn.registry  # noqa: F401 (registers the pipeline)
 
     with loading("model", model or "negation"):
         finder: Any = pipeline("negation", model=model, convention=convention, split_lines=split_lines)
-    for text in texts:
-        found = finder(text)
-        if as_json:
-            print(json.dumps({"text": text, "negations": found}, ensure_ascii=False))
-        else:
-            lines = [show(text, cue, is_colored()) for cue in found]
-            print("\n".join(lines) or "No cue was found.")
+    try:
+        for text in texts:
+            found = finder(text)
+            if as_json:
+                print(json.dumps({"text": text, "negations": found}, ensure_ascii=False), flush=True)
+            else:
+                lines = [show(text, cue, is_colored()) for cue in found]
+                print("\n".join(lines) or "No cue was found.", flush=True)
+    except BrokenPipeError:  # `head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def read_text(name: str) -> str:

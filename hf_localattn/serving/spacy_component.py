@@ -15,6 +15,7 @@ from hf_localattn.installed.english import OTHER_LANGUAGE, is_english
 from hf_localattn.models.negation_conventions import check_convention
 from hf_localattn.models.negation_finder import Finding, NegationFinder
 from hf_localattn.models.negation_text import split_sentences
+from hf_localattn.names import check_checkpoint
 from hf_localattn.pipelines import load_bundled
 from hf_localattn.pretrained import load_checkpoint, load_tokenizer
 
@@ -56,6 +57,7 @@ class NegationComponent:
             loaded = load_bundled(device=device)
             tokenizer = load_tokenizer(str(NEGATION))
         else:
+            check_checkpoint(model)
             loaded, tokenizer = load_checkpoint(model, task="token-classification", source={"revision": revision})
         self.finder = NegationFinder(loaded.to(device).eval(), tokenizer)
         self.is_english_only = model is None

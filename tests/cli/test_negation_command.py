@@ -67,6 +67,7 @@ REFUSED = {
     "an unknown convention": (["No.", "--convention", "note"], "note"),
     "a folder": (["."], "folder"),
     "a missing model": (["No.", "--model", "./none"], "none"),
+    "a mistyped model": (["No.", "--model", "my-negatoin"], "my-negatoin"),
 }
 
 

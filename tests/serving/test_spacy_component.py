@@ -126,6 +126,11 @@ def test_the_packages_own_model_is_the_default(monkeypatch, caplog):
     assert ["English" in record.message for record in caplog.records] == [True]
 
 
+def test_a_mistyped_folder_is_refused_before_any_request():
+    with pytest.raises(FileNotFoundError, match="my-negatoin"):
+        component.NegationComponent("my-negatoin")
+
+
 def test_a_pipeline_and_its_documents_are_saved_and_loaded(tmp_path):
     nlp = pipeline_of()
     nlp.to_disk(tmp_path)
