@@ -262,11 +262,13 @@ def test_the_program_reads_files_in_batches(tmp_path, monkeypatch, capsys):
         (["--file", "rows.pdf"], ".txt"),
         (["a", "b", "c"], "3 texts"),
         (["--file", "missing.txt"], "missing.txt"),
+        (["--file", "blank.txt"], "Row 2"),
     ],
 )
 def test_the_program_refuses(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
     Path("rows.jsonl").write_text('{"b": "x"}\n{"a": "y"}\n')
+    Path("blank.txt").write_text("a\n\nb\n")
     with pytest.raises(SystemExit):
         ask(program("text-classification", logits=[[0, 2]]), monkeypatch, capsys, *words)
     assert message in capsys.readouterr().err

@@ -9,6 +9,7 @@ python infer.py --file rows.jsonl         # an answer a line for each row
 import argparse
 import csv
 import json
+import os
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -175,7 +176,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[list[str]]:
         raise ValueError(f"{path}: give a .txt, .jsonl or .csv file.")
     with path.open(encoding="utf-8-sig", newline="") as file:
         if path.suffix == ".txt":
-            return [[line.strip()] for line in file if line.strip()]
+            return [[line.strip()] for line in file]
         records = (
             csv.DictReader(file) if path.suffix == ".csv" else (json.loads(line) for line in file if line.strip())
         )
@@ -212,6 +213,8 @@ def main() -> None:
             rows = read_rows(arguments.file, arguments.columns or (["question", "context"] if is_reader else ["text"]))
         for answer in model.answers(rows, arguments.batch_size):
             print(json.dumps(answer, ensure_ascii=False))
+    except BrokenPipeError:  # `head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError) as error:
         parser.error(str(error))
 
