@@ -236,7 +236,9 @@ def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool
                 raise ValueError(f"The field {fields[texts.index('')][0]!r} is empty: write a text.")
             answer = asked.answer(pipe, texts)
         except Exception as error:  # whatever it is, the page says it and goes on
-            raise gr.Error(html.escape(str(error)), duration=None) from error
+            is_bug = not isinstance(error, ValueError)  # the console gets its traceback
+            message = html.escape(str(error), quote=False)
+            raise gr.Error(message, duration=None, print_exception=is_bug) from error
         title = "Select a row to highlight it" if len(answer.marked) > 1 else "All results"
         rows = gr.Dataframe(list(answer.rows), label=title, visible=bool(answer.rows))
         return [(texts, answer), answer.result, rows, *show(texts, answer, 0)]
