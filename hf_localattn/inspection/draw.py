@@ -14,7 +14,7 @@ import numpy as np
 
 from hf_localattn.extras import import_extra
 from hf_localattn.inspection.maps import AttentionMap
-from hf_localattn.inspection.weights import GateValues, TokenWeights
+from hf_localattn.inspection.weights import GateValues, TokenWeights, scale_label
 
 FORMATS = ("png", "svg", "pdf")
 MOST_TOKENS = 60
@@ -161,7 +161,7 @@ def draw_token_weights(
         figure.add_artist(packing.AnchoredOffsetbox("upper left", child=column, **corner))
         bar = min(0.9, 3 / height)
         scale = figure.add_axes((width / (width + 0.9), 0.95 - bar, BAR / (width + 0.9), bar))
-        figure.colorbar(shade, cax=scale, label="weight of a token")
+        figure.colorbar(shade, cax=scale, label=scale_label(weights))
     return figure
 
 

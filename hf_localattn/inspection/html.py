@@ -8,7 +8,7 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined
 
 from hf_localattn.inspection.maps import AttentionMap
-from hf_localattn.inspection.weights import GateValues, TokenWeights
+from hf_localattn.inspection.weights import GateValues, TokenWeights, scale_label
 
 LIGHT, MIDDLE, DARK = (247, 251, 255), (107, 174, 214), (8, 48, 107)
 """Colors (RGB) at 0, at half the largest weight and at the largest weight, as in the pictures."""
@@ -35,11 +35,11 @@ def render_page(
     by_layer = {name: dict(zip(one.layers, one.means.tolist(), strict=True)) for name, one in (gates or {}).items()}
     weights = [one.weights for _, one in maps] + [one.weights for _, one in texts if one.tokens]
     most = max((float(one.max()) for one in weights), default=1.0 if gates else 0.0)
-    scale_label = "attention"
+    label = "attention"
     if texts:
-        scale_label = "weight of a token"
+        label = scale_label([one for _, one in texts])
     elif gates:
-        scale_label = "gate"
+        label = "gate"
 
     def share(weight: float) -> float:
         return min(max(weight / most, 0.0), 1.0) if most > 0 else 0.0
@@ -53,7 +53,7 @@ def render_page(
         gates=by_layer,
         layers=sorted({layer for values in by_layer.values() for layer in values}),
         most=most if weights or gates else None,
-        scale_label=scale_label,
+        scale_label=label,
         color=lambda weight: color(share(weight)),
         ink=lambda weight: "#fff" if share(weight) > 0.6 else "#111",
         gradient=", ".join(map(color, (0.0, 0.25, 0.5, 0.75, 1.0))),

@@ -45,6 +45,12 @@ class TokenWeights:
     title: str = ""
 
 
+def scale_label(weights: Sequence[TokenWeights]) -> str:
+    """Return the label of the color bar of token weights."""
+    is_influence = any(one.title.startswith("influence") for one in weights)
+    return "influence" if is_influence else "weight of a token"
+
+
 def gates_of(config: PreTrainedConfig) -> View | None:
     """Return the view of the gates of models with this configuration, or None."""
     family = family_of(config)

@@ -12,6 +12,7 @@ from hf_localattn.inspection import attention_map, gate_values, token_influence,
 from hf_localattn.inspection.attribution import is_explained_by_influence
 from hf_localattn.inspection.maps import EQUAL
 from hf_localattn.inspection.reading import read
+from hf_localattn.inspection.weights import scale_label
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import tiny_model
@@ -185,6 +186,7 @@ def test_the_influence_of_a_token_is_what_the_score_loses_without_it(task, paddi
             assert value == pytest.approx(float(score_of(output) - other), abs=1e-5)
     (inner,) = token_influence(model, tokenizer, [text])
     assert "[SEP]" not in inner.tokens
+    assert scale_label([inner]) == "influence"
 
 
 def test_influence_is_for_models_without_weights_of_their_own():
