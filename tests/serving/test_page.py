@@ -146,7 +146,7 @@ def test_attention_follows_the_family_and_maps_have_a_limit():
 def test_a_second_text_is_asked_of_models_of_pairs(has_pairs, count, required, monkeypatch):
     gradio = MagicMock()
     monkeypatch.setitem(sys.modules, "gradio", gradio)
-    gradio.Error = lambda message, duration: RuntimeError(message)
+    gradio.Error = lambda message, **settings: RuntimeError(message)
     add_widget("text-classification", pipe("cool", "text-classification"), has_pairs=has_pairs)
     fields = [call for call in gradio.Textbox.call_args_list if call.kwargs["label"] != "Result"]
     assert len(fields) == count
