@@ -30,9 +30,9 @@ show that recipes run and learn. They confirm and refute nothing; the [studies](
 
 * Rows are named after the encoder that ran. The published number beside it is that of the paper's encoder.
 * "±" is the sample standard deviation over seeds or folds.
-* "Against" is the mean difference from the baseline in the same runs, with its 95 % interval. p is the p-value of a
-  paired t-test of this difference, after Holm's correction for all comparisons of the table. n is the number of
-  pairs; a single pair has neither interval nor p ("-").
+* "Against" is the mean difference from the baseline in the same runs. Its 95 % interval and p-value are those of the
+  paired t-test of `hf-localattn compare`; p is after Holm's correction for all comparisons of the table. n is the
+  number of pairs; a single pair has neither interval nor p ("-").
 * Each table says with which version it was measured. Scores of 0.1.0 were not measured again with a later version.
 * `$DATA` is a folder of data sets and models.
 

@@ -65,7 +65,7 @@ def test_an_entry_is_complete(name):
     assert set(family.heads) <= set(AUTO_CLASSES)
     assert all(task_of_class(head.__name__) == task for task, head in family.heads.items())
     assert task_of_class(family.model.__name__) is None
-    assert set(family_notes(name)) - {"parser_unless"} == {
+    assert set(family_notes(name)) - {"parser_unless", "tokenizer_settings"} == {
         *("title", "summary", "paper", "url", "bibtex", "inputs", "limits")
     }
     config = family.config(**family.tiny_fields)

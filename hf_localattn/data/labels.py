@@ -42,6 +42,12 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _LIST_OF_PYTHON = re.compile(r"\[.*\]|\(\s*['\"].*\)|\{\s*['\"].*\}")
 _QUOTES_AND_INVISIBLE = "\"'\u200b\ufeff"
 _LARGEST = float(np.finfo(np.float32).max)
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+
+def sorted_labels(labels: Iterable[str]) -> list[str]:
+    """Sort labels for numbering: whole numbers by value, then other labels by name."""
+    return sorted(labels, key=lambda name: (0, int(name), name) if _NUMBER.fullmatch(name) else (1, 0, name))
 
 
 @dataclass(frozen=True)

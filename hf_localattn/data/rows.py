@@ -47,8 +47,6 @@ PLACE = "place"
 KNOWN_LABEL = "known_label"
 """Column of labels if some are missing (None). Scores need the others; a model would need all."""
 
-INTEGER = re.compile(r"-?[0-9]{1,18}")
-
 # a whole field of a tab-separated file in quotes; quotes in it are doubled
 _QUOTED_FIELD = re.compile(r'(?<![^\t\n])"((?:[^"]|"")*+)"(?=[\t\n]|\r\n|\Z)')
 
@@ -294,11 +292,6 @@ def stream_rows(path: PathLike) -> Iterator[tuple[str, Any]]:
             yield from _json_lines(path, lines)
         except UnicodeDecodeError as error:
             raise ValueError(f"{path}: is not UTF-8 text ({error.reason}); re-save it.") from None
-
-
-def sorted_labels(labels: Iterable[str]) -> list[str]:
-    """Sort labels for numbering: whole numbers by value, then other labels by name."""
-    return sorted(labels, key=lambda name: (0, int(name), name) if INTEGER.fullmatch(name) else (1, 0, name))
 
 
 def label_column(labels: Collection[Any]) -> str | None:

@@ -18,6 +18,7 @@ from hf_localattn.data.labels import (
     LabelFormat,
     find_unclear_name,
     infer_format,
+    sorted_labels,
 )
 from hf_localattn.data.rows import (
     PLACE,
@@ -30,7 +31,6 @@ from hf_localattn.data.rows import (
     convert_rows,
     describe_value,
     open_source,
-    sorted_labels,
 )
 
 logger = logging.getLogger(__name__)

@@ -27,12 +27,11 @@ from hf_localattn.data.prediction_table import check_input_columns, prediction_t
 from hf_localattn.data.rows import INPUT, Data, labeled_rows
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
-from hf_localattn.metrics.calibration import expected_calibration_error
 from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.calibration import calibrate, last_layer
+from hf_localattn.training.calibration import calibrate, expected_calibration_error, last_layer
 from hf_localattn.training.class_weights import read_class_weights, weighted_loss
 from hf_localattn.training.data_arguments import GLUE as GLUE
 from hf_localattn.training.data_arguments import TextClassificationDataArguments
@@ -71,8 +70,9 @@ class TextClassification(Task):
             raise ValueError("--class_weights needs --do_train.")
         if args.temperature_scaling and not (training_args.do_train and training_args.do_eval):
             raise ValueError("--temperature_scaling needs --do_train, and validation rows with --do_eval.")
-        is_whole = not (training_args.prediction_loss_only or training_args.fsdp or training_args.deepspeed)
-        if args.temperature_scaling and not is_whole:
+        if args.temperature_scaling and (
+            training_args.prediction_loss_only or training_args.fsdp or training_args.deepspeed
+        ):
             raise ValueError("--temperature_scaling excludes --prediction_loss_only, --fsdp and --deepspeed.")
         self.columns = args.layout
         if args.label_names_file is not None:

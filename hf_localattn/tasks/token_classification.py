@@ -14,8 +14,8 @@ import torch
 from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.column_files import UNSPECIFIED
-from hf_localattn.data.labels import SINGLE_LABEL, Labels
-from hf_localattn.data.rows import Data, Source, row_numbers, sorted_labels
+from hf_localattn.data.labels import SINGLE_LABEL, Labels, sorted_labels
+from hf_localattn.data.rows import Data, Source, row_numbers
 from hf_localattn.data.words import (
     IGNORED,
     TokenColumns,

@@ -2,12 +2,14 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from datasets import Dataset
 
 from hf_localattn.data import load_negation
 from hf_localattn.data.negation import add_questions
-from hf_localattn.models.negation_finder import Finding, FoundCue
+from hf_localattn.data.scopes import ScopeExamples
+from hf_localattn.models.negation_finder import SCOPE_LABELS, Finding, FoundCue
 from hf_localattn.tasks.negation import NegationDetection
 
 NO_FEVER = {"tokens": ["No", "fever"], "cue": [1, 0], "scope": [0, 1], "cue_kind": "negation"}
@@ -31,3 +33,12 @@ def test_found_cues_count_only_if_the_corpus_annotates_their_kind(rows, precisio
     result = task.score("validation", None, None)
     assert result.scores["cue_precision"] == precision
     assert len(result.predictions[0]) == 3
+
+
+def test_scopes_of_given_cues_follow_the_convention():
+    row = {"tokens": ["He", "did", "not", "go"], "cue": [0, 0, 1, 0], "scope": [1, 1, 0, 1]}
+    rows = load_negation(Dataset.from_list([row]))
+    logits = np.array([[[0, 1], [0, 1], [1, 0], [0, 1]]], dtype=float)
+    examples = ScopeExamples(rows, [0], [[0, 1, 2, 3]])
+    assert examples.scopes(logits, SCOPE_LABELS, "stories") == [[1, 1, 0, 1]]
+    assert examples.scopes(logits, SCOPE_LABELS, "papers") == [[0, 0, 0, 1]]

@@ -11,7 +11,6 @@ from transformers import BertConfig
 
 from hf_localattn.data.folds import Fold
 from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.data.texts import TextColumns
 from hf_localattn.tasks import (
     DataArguments,
     MultipleChoice,
@@ -100,7 +99,8 @@ def test_questions_are_generated_for_all_rows_and_scored_where_there_is_one(monk
 def test_all_splits_are_read_as_the_first_one(tmp_path):
     """The list [0, 1] is a set of classes beside the list [0, 2], and a vector beside the list [1, 1]."""
     for first, expected in (([0, 2], ["0", "1"]), ([1, 1], ["1"])):
-        task = TextClassification(SimpleNamespace(layout=TextColumns(), skip_empty=False, label_names_file=None), None)
+        args = TextClassification.DataArguments(train_file="sample:reviews.csv")
+        task = TextClassification(args, SimpleNamespace(**WORK))
         for name, label in (("train", first), ("test", [0, 1])):
             path = tmp_path / f"{name}.jsonl"
             write_jsonl(path, [{"text": "a", "label": label}])

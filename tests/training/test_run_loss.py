@@ -29,6 +29,7 @@ def test_losses_are_trainers_own(tmp_path):
             output_dir=tmp_path,
             per_device_train_batch_size=1,
             num_train_epochs=1,
+            learning_rate=1e-3,
             logging_steps=2,
             save_strategy="no",
             report_to="none",

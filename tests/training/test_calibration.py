@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hf_localattn.data.labels import MULTI_LABEL, SINGLE_LABEL
-from hf_localattn.metrics.calibration import expected_calibration_error, fit_temperature
 from hf_localattn.metrics.class_report import class_report
+from hf_localattn.training.calibration import expected_calibration_error, fit_temperature
 from hf_localattn.training.summary import report_sections
 
 HALF = np.log([[3.0, 1.0]] * 4)
