@@ -267,8 +267,11 @@ def compare(
         require("train", "--examples")
         if metric:
             raise ValueError("--metric is for scores. Leave it out with --examples.")
+        import datasets
+
         from hf_localattn.studies.examples import compare_examples
 
+        datasets.disable_progress_bars()
         print(compare_examples(first, second, examples, output))
         return
     from hf_localattn.studies.compare import compare

@@ -63,7 +63,11 @@ def read_predictions(folder: Path) -> list[Predictions]:
                 by_key = dict(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
             predictions.append(Predictions(file, task, split, by_key))
     if not predictions:
-        raise ValueError(f"{folder} has no predictions of a reader or classifier. Run its script with --do_predict.")
+        advice = "Run its script with --do_predict"
+        runs = sorted((*folder.glob("seed-*/"), *folder.glob("fold-*/")))
+        if runs:
+            advice = f"Name one of its runs, such as {runs[0]}"
+        raise ValueError(f"{folder} has no predictions of a reader or classifier. {advice}.")
     return predictions
 
 

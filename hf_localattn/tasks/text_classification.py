@@ -27,6 +27,7 @@ from hf_localattn.data.prediction_table import check_input_columns, prediction_t
 from hf_localattn.data.rows import INPUT, Data, labeled_rows
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
+from hf_localattn.errors import join_names
 from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
@@ -155,7 +156,8 @@ class TextClassification(Task):
             weights = read_class_weights(self.args.class_weights, names, prepared["train"]["label"][:])
             smoothing = self.training_args.label_smoothing_factor
             self.compute_loss = partial(weighted_loss, weights=weights, label_smoothing=smoothing)
-            logger.info("Class weights: %s.", dict(zip(names, weights, strict=True)))
+            texts = [f"{name} {weight:.3g}" for name, weight in zip(names, weights, strict=True)]
+            logger.info("Class weights: %s.", join_names(texts, 20))
         return prepared
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
