@@ -130,7 +130,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             ValueError: A field is unknown or has an invalid value, or the backbone is not supported.
             OSError: The backbone cannot be loaded, or has no safetensors weights.
         """
-        return cls.config_class.installed.from_backbone(cls, name_or_path, **arguments)
+        return cls.config_class.installed.build_model(cls, name_or_path, **arguments)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Self:
