@@ -168,7 +168,8 @@ def _is_weight(constant: TensorProto, name: str, weight: np.ndarray) -> bool:
 
 def _rows(node: onnx.NodeProto, name: str) -> list[onnx.NodeProto]:
     """Return the nodes that take rows of a table of integers and multiply them with their scales."""
-    ids, output = node.input[1], node.output[0]
+    ids = node.input[1]
+    output = node.output[0]
     return [
         helper.make_node("Gather", [name, ids], [f"{output}.integers"]),
         helper.make_node("Cast", [f"{output}.integers"], [f"{output}.floats"], to=TensorProto.FLOAT),
@@ -181,7 +182,8 @@ def _rows(node: onnx.NodeProto, name: str) -> list[onnx.NodeProto]:
 
 def _product(node: onnx.NodeProto, name: str) -> list[onnx.NodeProto]:
     """Return the nodes that multiply with a weight as 8-bit integers. ONNX Runtime joins them."""
-    features, output = node.input[0], node.output[0]
+    features = node.input[0]
+    output = node.output[0]
     integers = [f"{output}.{part}" for part in ("integers", "scale", "zero")]
     return [
         helper.make_node("DynamicQuantizeLinear", [features], integers),

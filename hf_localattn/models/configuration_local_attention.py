@@ -129,7 +129,7 @@ class InstalledServices:
         """Check that `dep_heads` form a forest."""
 
     def build_model(self, model_class: Any, name_or_path: Any, **arguments: Any) -> Any:
-        """Build a model from a backbone, which only the package can."""
+        """Build a model from a backbone."""
         raise ImportError(
             "`from_backbone` is part of the package: run `pip install hf_localattn` and import the class from it."
         )

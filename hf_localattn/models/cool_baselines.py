@@ -80,7 +80,9 @@ class VisualOutlookLayer(LocalLayer):
         return states + self.feed_forward(states[..., None])[..., 0], None
 
     def _mix_windows(self, states: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        (_, length, features), window, half = states.shape, self.window, self.window // 2
+        _, length, features = states.shape
+        window = self.window
+        half = window // 2
         image = functional.pad(values, (half, half, half, half))
         # One target at a time, recomputed in backward: all K**4 scores would take 81 times the memory of the states.
         again = torch.is_grad_enabled() and not torch.compiler.is_compiling()

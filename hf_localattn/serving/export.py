@@ -181,7 +181,8 @@ def quantize_graph(whole: Path, path: Path, quantize: str) -> None:
 @contextmanager
 def _quiet_libraries() -> Iterator[None]:
     """Drop what torch and onnxruntime print, warn and log, and a configuration of the root logger."""
-    handlers, level = [*logging.root.handlers], logging.root.manager.disable
+    handlers = [*logging.root.handlers]
+    level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
@@ -208,7 +209,8 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
                 return math.inf
             if wanted.shape[:2] == (batch, length):
                 real = inputs["attention_mask"].bool()
-                wanted, value = wanted[real], value[real]
+                wanted = wanted[real]
+                value = value[real]
             differences.append((wanted - value).abs().max() / wanted.abs().max().clamp(min=1e-6))
     return float(torch.stack(differences).max())  # NaN if one is
 
