@@ -5,7 +5,7 @@ import inspect
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,6 +74,8 @@ class LocalAttentionTrainer(Trainer):
             self.args.learning_rate = FROZEN_RATE if is_frozen else RATE
             if is_frozen:
                 logger.info("The encoder is frozen: the default learning rate is %g.", FROZEN_RATE)
+        if self.label_smoother is not None:
+            self.label_smoother = _with_local_loss(self.label_smoother)
         self.loss = RunLoss()
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
@@ -291,6 +293,22 @@ class LocalAttentionTrainer(Trainer):
             yield
         finally:
             self.args = args
+
+
+def _with_local_loss(smoother: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Return a loss with smoothed labels that adds the loss of local layers, as heads do with a loss of their own."""
+
+    def smoothed_loss(
+        outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None, **options: Any
+    ) -> torch.Tensor:
+        loss = smoother(outputs, labels, num_items_in_batch=num_items_in_batch, **options)
+        local_loss = outputs.get("local_loss")
+        if local_loss is None:
+            return loss
+        share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
+        return loss + share * local_loss
+
+    return smoothed_loss
 
 
 def _warn_of_failure(upload: Future[CommitInfo]) -> None:

@@ -61,6 +61,30 @@ def test_gradient_accumulation_changes_nothing(task, tmp_path):
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
+class Supervised(nn.Module):
+    """It has a loss of local layers, as LISA has."""
+
+    def __init__(self):
+        super().__init__()
+        self.config = BertConfig()
+        self.linear = nn.Linear(2, 3)
+
+    def forward(self, value, labels=None):
+        logits = self.linear(value)
+        loss = None if labels is None else nn.functional.cross_entropy(logits, labels) + 2
+        return {"loss": loss, "logits": logits, "local_loss": torch.tensor(2.0)}
+
+
+def test_smoothed_labels_keep_the_loss_of_local_layers(tmp_path):
+    model = Supervised()
+    batch = {"value": torch.randn(4, 2), "labels": torch.tensor([0, 2, 1, 1])}
+    losses = []
+    for factor in (0.0, 1e-9):
+        trainer = trainer_of(model, tmp_path, [], label_smoothing_factor=factor)
+        losses.append(trainer.compute_loss(model, dict(batch)).item())
+    assert losses[1] == pytest.approx(losses[0], abs=1e-6)
+
+
 def test_torchrun_looks_for_unused_parameters_only_in_models_of_others(tmp_path):
     model = tiny_model("cool", "text-classification")
     for one, given, expected in ((model, None, False), (model, True, True), (bert(None), None, None)):
