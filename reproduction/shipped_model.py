@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_localattn.bundled import SCALE, WEIGHTS, join_scales, split_scales
-from hf_localattn.installed.exported import GRAPH, SETTINGS
+from hf_localattn.installed.exported import EXPORT_SETTINGS, GRAPH
 from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.serving.export import export_checkpoint
 
@@ -67,10 +67,10 @@ def write_shipped_model(checkpoint: Path, folder: Path) -> None:
         model.save_pretrained(whole)
         AutoTokenizer.from_pretrained(checkpoint).save_pretrained(whole)
         export_checkpoint(whole, exported)
-        for name in ("config.json", SETTINGS):
+        for name in ("config.json", EXPORT_SETTINGS):
             content = json.loads((exported / name).read_text(encoding="utf-8"))
             content.pop("custom_pipelines", None)
-            if name == SETTINGS:
+            if name == EXPORT_SETTINGS:
                 content["trust_remote_code"] = False
             (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         graph = onnx.load(exported / GRAPH)

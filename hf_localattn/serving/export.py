@@ -23,7 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.extras import require
 from hf_localattn.hub.checkpoint import new_folder
-from hf_localattn.installed.exported import GRAPH, SETTINGS, OnnxModel
+from hf_localattn.installed.exported import EXPORT_SETTINGS, GRAPH, OnnxModel
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.models.pipeline_question_answering import question_is_first
 from hf_localattn.names import read_config
@@ -240,6 +240,6 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
             "pad_type_id": tokenizer.pad_token_type_id,
             "direction": tokenizer.padding_side,
         }
-    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    (folder / EXPORT_SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     program = files("hf_localattn.serving").joinpath("templates", PROGRAM).read_text(encoding="utf-8")
     (folder / PROGRAM).write_text(program, encoding="utf-8")

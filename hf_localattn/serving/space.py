@@ -28,7 +28,7 @@ GRADIO = "6.31.0"
 """Version of gradio that the page is tested with, as in constraints.txt."""
 
 APP = "app.py"
-SETTINGS = "page.json"
+PAGE_SETTINGS = "page.json"
 README = "README.md"
 REQUIREMENTS = "requirements.txt"
 MARK = "# Written by `hf-localattn push --space`"
@@ -141,7 +141,7 @@ def space_files(
     }
     return {
         APP: f"{MARK}\n{Path(page.__file__).read_text(encoding='utf-8')}",
-        SETTINGS: json.dumps(settings, indent=2, ensure_ascii=False) + "\n",
+        PAGE_SETTINGS: json.dumps(settings, indent=2, ensure_ascii=False) + "\n",
         REQUIREMENTS: "".join(f"{package}\n" for package in packages),
         README: f"---\n{data.to_yaml()}\n---\n{README_TEXT.format(title=title, model=repo_id)}",
     }

@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoTokenizer, pipeline
 from hf_localattn import CoolConfig, OnnxModel
 from hf_localattn.cli import main
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.installed.exported import GRAPH, SETTINGS
+from hf_localattn.installed.exported import EXPORT_SETTINGS, GRAPH
 from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.names import read_config
 from hf_localattn.pretrained import load_tokenizer
@@ -309,7 +309,7 @@ def test_a_folder_is_a_model_of_its_pipeline(tmp_path, caplog):
     AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path)
     CoolConfig(architectures=["CoolForTokenClassification"]).to_json_file(tmp_path / "config.json")
     settings = {"task": "token-classification", "labels": ["no", "yes"], "max_length": 4, "padding": {}}
-    (tmp_path / SETTINGS).write_text(json.dumps(settings))
+    (tmp_path / EXPORT_SETTINGS).write_text(json.dumps(settings))
     made = pipeline("token-classification", model=str(tmp_path), batch_size=2)
     texts = ["Mira grows white roses.", "Hugo!"]
     for text, labels in zip(texts, made(texts), strict=True):
