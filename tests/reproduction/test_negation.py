@@ -14,11 +14,14 @@ from hf_localattn.data.written_negation import write_sentences
 from hf_localattn.files import atomic_write
 from hf_localattn.names import find_files
 from hf_localattn.resources import FOLDER, tiny_backbone
+from tests.data.notation import columns, notation
+
+pytest.importorskip("onnx", reason="the model that the package ships has a graph")
+
 from reproduction import negation
 from reproduction.__main__ import main
 from reproduction.negation import convert, held_out, without_near, word_sequences
 from reproduction.small_encoder import choose_pieces, cut_vocabulary
-from tests.data.notation import columns, notation
 
 SAMPLES = FOLDER / "samples" / "negation"
 

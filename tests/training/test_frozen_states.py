@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import datasets
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 from transformers.training_args import ParallelMode
 
 from hf_localattn.training.arguments import TrainingArguments
@@ -139,7 +138,8 @@ def test_states_are_kept_only_of_an_encoder_that_is_frozen(caplog):
     assert frozen_states_of(model, options(frozen_states_memory="2KB")).memory == 2000
     for changes in ({"do_train": False}, {"frozen_states": "no"}, {"parallel_mode": ParallelMode.DISTRIBUTED}):
         assert frozen_states_of(model, options(**changes)) is None
-    model = get_peft_model(sam(pooling="none"), LoraConfig(target_modules=["query"]))
+    peft = pytest.importorskip("peft", reason="the extra peft")
+    model = peft.get_peft_model(sam(pooling="none"), peft.LoraConfig(target_modules=["query"]))
     assert frozen_states_of(model, options()) is None
     assert "a part of it is trained" in caplog.text
     for changes in ({"frozen_states": "half"}, {"frozen_states_memory": "1GB"}):
