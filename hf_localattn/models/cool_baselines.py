@@ -6,8 +6,8 @@ the length.
 
 Shapes: B batch, L tokens, H features, K window (odd), N heads of d = H/N features, w neighbors on either side.
 
-Each layer is called with states (B, L, H), a mask (B, L) or None, and `output_attentions`. It returns new states of the
-same shape, and its weights or None.
+Each layer is called with states (B, L, H), a mask (B, L) or None, and `output_attentions`. It returns new states, and
+its weights or None.
 """
 
 import math
