@@ -40,12 +40,14 @@ from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
 
-METRICS = {
+REPORTED = {
     SINGLE_LABEL: ("accuracy", "macro_f1"),
     MULTI_LABEL: ("micro_f1", "macro_f1", "subset_accuracy"),
     REGRESSION: ("pearson", "spearmanr", "mse", "rmse"),
 }
-"""Scores by problem type. Two classes also have `f1`, and `--metric_name` can add `matthews_correlation`."""
+"""Names of the scores that are always reported, by problem type. Two classes also have `f1`."""
+ON_REQUEST = ("matthews_correlation",)
+"""Names of further scores of classes, which `--metric_name` adds."""
 COMBINED = "combined_score"
 """The mean of the metrics of a GLUE task with several metrics."""
 
@@ -109,10 +111,10 @@ class TextClassification(Task):
         """Choose the scores that suit the labels. The first one selects the best model."""
         args = self.args
         self.has_classes = self.labels.problem_type == SINGLE_LABEL
-        names = METRICS[self.labels.problem_type]
+        names = REPORTED[self.labels.problem_type]
         if self.has_classes and self.labels.num_labels == 2:
             names = (*names, "f1")
-        possible = (*names, "matthews_correlation") if self.has_classes else names
+        possible = (*names, *ON_REQUEST) if self.has_classes else names
         if args.metric_name not in (None, *possible):
             raise ValueError(
                 f"--metric_name {args.metric_name} is not for {self.labels}; choose one of {', '.join(possible)}."
