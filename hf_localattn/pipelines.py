@@ -119,8 +119,8 @@ def register_pipelines() -> None:
     Checkpoints of transformers still get the pipelines of transformers.
     """
     # With `register_pipeline`, stock checkpoints saved by a pipeline would refer to code files that they lack.
-    known = pipelines.PIPELINE_REGISTRY.supported_tasks
-    known["negation"] = {
+    supported = pipelines.PIPELINE_REGISTRY.supported_tasks
+    supported["negation"] = {
         "impl": InstalledNegationPipeline,
         "pt": (trained(AutoModelForTokenClassification, "negation"),),
         "default": {"model": (str(NEGATION), None)},
@@ -131,9 +131,9 @@ def register_pipelines() -> None:
         (ParsingTextClassificationPipeline, AutoModelForSequenceClassification, "text-classification"),
         (ParsingTokenClassificationPipeline, AutoModelForTokenClassification, "token-classification"),
     ):
-        known[task] |= {"impl": pipeline_class, "pt": (trained(auto_class, task),)}
-    if "question-answering" not in known:
-        known["question-answering"] = {
+        supported[task] |= {"impl": pipeline_class, "pt": (trained(auto_class, task),)}
+    if "question-answering" not in supported:
+        supported["question-answering"] = {
             "impl": QuestionAnsweringPipeline,
             "pt": (trained(AutoModelForQuestionAnswering, "question-answering", models=object),),
             "default": {"model": ("distilbert/distilbert-base-cased-distilled-squad", "564e9b5")},

@@ -134,8 +134,8 @@ def _derived_cells(
             by_run.setdefault(index, {})[task.name] = digests
         for test, score in task.on_corpora(names[task.name]).items():
             levels = (row.group, row.name, task.title, test)
-            number = row.printed(task, score.name)
-            published[levels] = {} if number is None else {0: number}
+            printed_score = row.printed(task, score.name)
+            published[levels] = {} if printed_score is None else {0: printed_score}
             if row.family is not None:
                 measured[levels] = scores_of(records, row.name, task.name, score)
     printed = _reduced(column, published)

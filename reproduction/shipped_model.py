@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_localattn.bundled import SCALE, WEIGHTS, join_scales, split_scales
-from hf_localattn.installed.exported import GRAPH, SETTINGS
+from hf_localattn.installed.exported import EXPORT_SETTINGS, GRAPH
 from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.serving.export import export_checkpoint
 
@@ -67,10 +67,10 @@ def write_shipped_model(checkpoint: Path, folder: Path) -> None:
         model.save_pretrained(whole)
         AutoTokenizer.from_pretrained(checkpoint).save_pretrained(whole)
         export_checkpoint(whole, exported)
-        for name in ("config.json", SETTINGS):
+        for name in ("config.json", EXPORT_SETTINGS):
             content = json.loads((exported / name).read_text(encoding="utf-8"))
             content.pop("custom_pipelines", None)
-            if name == SETTINGS:
+            if name == EXPORT_SETTINGS:
                 content["trust_remote_code"] = False
             (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         graph = onnx.load(exported / GRAPH)
@@ -168,7 +168,8 @@ def _is_weight(constant: TensorProto, name: str, weight: np.ndarray) -> bool:
 
 def _rows(node: onnx.NodeProto, name: str) -> list[onnx.NodeProto]:
     """Return the nodes that take rows of a table of integers and multiply them with their scales."""
-    ids, output = node.input[1], node.output[0]
+    ids = node.input[1]
+    output = node.output[0]
     return [
         helper.make_node("Gather", [name, ids], [f"{output}.integers"]),
         helper.make_node("Cast", [f"{output}.integers"], [f"{output}.floats"], to=TensorProto.FLOAT),
@@ -181,7 +182,8 @@ def _rows(node: onnx.NodeProto, name: str) -> list[onnx.NodeProto]:
 
 def _product(node: onnx.NodeProto, name: str) -> list[onnx.NodeProto]:
     """Return the nodes that multiply with a weight as 8-bit integers. ONNX Runtime joins them."""
-    features, output = node.input[0], node.output[0]
+    features = node.input[0]
+    output = node.output[0]
     integers = [f"{output}.{part}" for part in ("integers", "scale", "zero")]
     return [
         helper.make_node("DynamicQuantizeLinear", [features], integers),

@@ -3,11 +3,13 @@
 import ast
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from jinja2 import Template
 
 import hf_localattn
-from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig, field_types
 from hf_localattn.names import family_notes
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, get_family, task_of_class
 
@@ -75,6 +77,20 @@ def test_an_entry_is_complete(name):
         assert view is None or view.is_available(config)
     inputs = {name for model in (family.model, *family.heads.values()) for name in model.token_inputs}
     assert {value for value in (family.query, family.parse) if value} <= inputs
+
+
+@pytest.mark.parametrize(
+    ("name", "field"), [("cool", "local_attention"), ("sla-bert", "local_attention"), ("sam-roberta", "pooling")]
+)
+def test_each_layer_is_an_ablation_and_has_a_summary_of_its_own(name, field):
+    """A value that the entry forgets would be tested by nobody, and its card would describe another layer."""
+    family = FAMILIES[name]
+    values = get_args(field_types(family.config)[field])
+    assert {getattr(family.config, field)} | {fields.get(field) for fields in family.ablations} >= {*values}
+    template = Template(family_notes(name)["summary"])
+    summaries = {template.render(family.config(**{field: value}).to_dict()).strip() for value in values}
+    assert "" not in summaries
+    assert len(summaries) == len(values)
 
 
 def test_a_family_that_is_not_there_is_an_error():

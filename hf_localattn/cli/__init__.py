@@ -59,32 +59,25 @@ app.command("negation", short_help="Find cues of negation in texts, and their sc
 app.command("demo", short_help="Open a page that asks a checkpoint.")(model_commands.demo)
 
 
-def run(words: Sequence[str]) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
+    Errors that the user can correct print one line to stderr and exit with code 2.
+
     Args:
-        words: words of the command line after `hf-localattn`.
-
-    Raises:
-        ValueError: the words are not a valid command, or a value is invalid.
-        OSError: a file cannot be read or written.
-        ImportError: an option needs an extra that is not installed.
+        argv: words of the command line after `hf-localattn`, *optional*, defaults to those of this process.
     """
+    words = sys.argv[1:] if argv is None else list(argv)
     command = typer.main.get_command(app)
-    try:
-        with command.make_context(NAME, list(words) or ["--help"]) as context:
-            command.invoke(context)
-    except typer.Exit as ended:  # raised by --help, --version and `verify`
-        return ended.exit_code
-    except typer.TyperException as error:
-        place = getattr(error, "ctx", None)
-        remedy = "" if place is None else f" -- See `{place.command_path} --help`."
-        message = error.format_message().replace("Value error, ", "")  # pydantic's, of options with choices
-        raise ValueError(message + remedy) from error
-    return 0
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code. User errors print one line to stderr and exit with code 2."""
     with exit_on_user_error():
-        return run(sys.argv[1:] if argv is None else argv)
+        try:
+            with command.make_context(NAME, words or ["--help"]) as context:
+                command.invoke(context)
+        except typer.Exit as ended:  # raised by --help, --version and `verify`
+            return ended.exit_code
+        except typer.TyperException as error:
+            place = getattr(error, "ctx", None)
+            remedy = "" if place is None else f" -- See `{place.command_path} --help`."
+            message = error.format_message().replace("Value error, ", "")  # pydantic's, of options with choices
+            raise ValueError(message + remedy) from error
+    return 0

@@ -205,7 +205,7 @@ def export(
 
             words = ["--validation_file", find_files(validation_file), *context.args]
             run = prepare_evaluation(checkpoint, content, words, scratch)
-        from hf_localattn.installed.exported import SETTINGS, OnnxModel
+        from hf_localattn.installed.exported import EXPORT_SETTINGS, OnnxModel
         from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 
         folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))
@@ -214,7 +214,7 @@ def export(
             print(f"On {validation_file}, {agreement.report()}")
         elif quantize is not None:
             print("--validation_file FILE compares predictions and scores of the graph with the checkpoint's.")
-    task = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["task"]
+    task = json.loads((folder / EXPORT_SETTINGS).read_text(encoding="utf-8"))["task"]
     print(f"Wrote {folder}. Run it with: python {folder}/infer.py {ARGUMENTS.get(task, 'TEXT')}")
 
 
@@ -267,8 +267,11 @@ def compare(
         require("train", "--examples")
         if metric:
             raise ValueError("--metric is for scores. Leave it out with --examples.")
+        import datasets
+
         from hf_localattn.studies.examples import compare_examples
 
+        datasets.disable_progress_bars()
         print(compare_examples(first, second, examples, output))
         return
     from hf_localattn.studies.compare import compare

@@ -71,8 +71,8 @@ def _read_error(error: xml.Element, length: int) -> tuple[str, int, int]:
     error_type = error.get("type", "")
     offsets = [error.get("start_off", ""), error.get("end_off", "")]
     if error_type not in CGED_TYPES or not all(re.fullmatch("[0-9]{1,9}", offset) for offset in offsets):
-        found = shorten(dict(error.attrib))
-        raise ValueError(f"an ERROR needs the type R, M, S or W, a start_off and an end_off; found {found}.")
+        attributes = shorten(dict(error.attrib))
+        raise ValueError(f"an ERROR needs the type R, M, S or W, a start_off and an end_off; found {attributes}.")
     first, last = map(int, offsets)
     if error_type == "M" and first == last == length + 1:
         first = last = length

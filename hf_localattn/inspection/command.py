@@ -22,7 +22,10 @@ from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_checkpoint
 from hf_localattn.registry import family_of, task_of_class
 
-GATES, TOKENS, FEATURES, INFLUENCE = "gates", "tokens", "features", "influence"
+GATES = "gates"
+TOKENS = "tokens"
+FEATURES = "features"
+INFLUENCE = "influence"
 MOST_MAPS = 6
 """Largest number of maps in a picture."""
 

@@ -24,10 +24,16 @@ EXTRA = ("plot", "drawing")
 COLORS = "Blues"
 
 # In inches:
-CELL, LARGE_CELL, FEW = 0.24, 0.38, 12  # size of a map's cells; the large size is for at most FEW tokens
-LETTER, LINE = 0.09, 0.17  # width of a letter and height of a line of text, roughly
+CELL = 0.24  # size of a map's cells
+LARGE_CELL = 0.38  # with at most FEW tokens
+LETTER = 0.09  # width of a letter, roughly
+LINE = 0.17  # height of a line of text
 LEAST_WIDTH = 2.6  # of a map, so that its title has some letters a line
-BAR, GAP = 0.16, 0.1  # width of a color bar; gap between tokens
+BAR = 0.16  # width of a color bar
+GAP = 0.1  # between tokens
+
+FEW = 12
+"""Largest number of tokens of a map with large cells."""
 
 # matplotlib's font, and fonts for scripts that it lacks. Installed ones are used.
 FONTS = (
@@ -68,29 +74,33 @@ def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None)
         ValueError: There are no maps, a map is too large, or the number of titles is wrong.
         ImportError: matplotlib is not installed.
     """
-    headings = _headings(titles, [one.title for one in maps], "map")
-    largest = max(max(one.weights.shape) for one in maps)
+    headings = _headings(titles, [attention_map.title for attention_map in maps], "map")
+    largest = max(max(attention_map.weights.shape) for attention_map in maps)
     if largest > MOST_TOKENS:
         raise ValueError(
             f"a map of {largest} tokens is too large for a picture, which has room for {MOST_TOKENS}: write a .html"
             " file, or give a shorter text."
         )
     cell = CELL if largest > FEW else LARGE_CELL
-    most = max(float(one.weights.max()) for one in maps) or 1.0
-    widths = [max(one.weights.shape[1] * cell, LEAST_WIDTH) for one in maps]
+    most = max(float(attention_map.weights.max()) for attention_map in maps) or 1.0
+    widths = [max(attention_map.weights.shape[1] * cell, LEAST_WIDTH) for attention_map in maps]
     texts = [_wrapped(heading, width) for heading, width in zip(headings, widths, strict=True)]
-    width = sum(widths) + sum(_label_width(one.tokens) for one in maps) + 1.0  # of the color bar
+    width = sum(widths) + sum(_label_width(attention_map.tokens) for attention_map in maps) + 1.0  # of the color bar
     lines = max(text.count("\n") + 1 for text in texts)
-    height = max(one.weights.shape[0] * cell + _label_width(one.sources) for one in maps) + lines * LINE + 0.2
+    height = (
+        max(attention_map.weights.shape[0] * cell + _label_width(attention_map.sources) for attention_map in maps)
+        + lines * LINE
+        + 0.2
+    )
     with _style():
         new_figure = import_extra("matplotlib.figure", *EXTRA).Figure
         figure = new_figure(figsize=(width, height), layout="constrained")
         every_axes = figure.subplots(1, len(maps), squeeze=False, width_ratios=widths)[0]
-        for one, text, axes in zip(maps, texts, every_axes, strict=True):
-            image = axes.imshow(one.weights, cmap=COLORS, vmin=0.0, vmax=most, interpolation="nearest")
-            axes.set_xticks(range(len(one.sources)), labels=one.sources, rotation=90)
-            axes.set_yticks(range(len(one.tokens)), labels=one.tokens)
-            axes.set(xlabel=one.column_label, ylabel=one.row_label)
+        for attention_map, text, axes in zip(maps, texts, every_axes, strict=True):
+            image = axes.imshow(attention_map.weights, cmap=COLORS, vmin=0.0, vmax=most, interpolation="nearest")
+            axes.set_xticks(range(len(attention_map.sources)), labels=attention_map.sources, rotation=90)
+            axes.set_yticks(range(len(attention_map.tokens)), labels=attention_map.tokens)
+            axes.set(xlabel=attention_map.column_label, ylabel=attention_map.row_label)
             axes.set_title(text, loc="left")
         figure.colorbar(image, ax=list(every_axes), label="attention", aspect=height / BAR)
         for axes in every_axes:
@@ -126,21 +136,21 @@ def draw_token_weights(
         ValueError: There are no texts, or the number of titles is wrong.
         ImportError: matplotlib is not installed.
     """
-    headings = _headings(titles, [one.title for one in weights], "text")
+    headings = _headings(titles, [of_text.title for of_text in weights], "text")
     packing = import_extra("matplotlib.offsetbox", *EXTRA)
-    most = max((float(one.weights.max()) for one in weights if len(one.weights)), default=0.0)
+    most = max((float(of_text.weights.max()) for of_text in weights if len(of_text.weights)), default=0.0)
     most = most if most > 0 else 1.0
     shade = import_extra("matplotlib.cm", *EXTRA).ScalarMappable(cmap=COLORS)
     shade.set_clim(0.0, most)
     figure, renderer = _figure()
     texts = []
     with _style():
-        for one, heading in zip(weights, headings, strict=True):
+        for of_text, heading in zip(weights, headings, strict=True):
             lines: list[Any] = []
             if heading:
                 lines.append([packing.TextArea(_wrapped(heading, width), textprops={"weight": "bold"})])
             room = 0.0
-            for token, weight in zip(one.tokens, one.weights, strict=True):
+            for token, weight in zip(of_text.tokens, of_text.weights, strict=True):
                 box = {"boxstyle": "square,pad=0.2", "facecolor": shade.to_rgba(weight), "edgecolor": "0.7", "lw": 0.3}
                 color = "white" if weight > 0.6 * most else "black"
                 area = packing.TextArea(token, textprops={"color": color, "bbox": box})

@@ -10,8 +10,10 @@ from jinja2 import Environment, StrictUndefined
 from hf_localattn.inspection.maps import AttentionMap
 from hf_localattn.inspection.weights import GateValues, TokenWeights, scale_label
 
-LIGHT, MIDDLE, DARK = (247, 251, 255), (107, 174, 214), (8, 48, 107)
-"""Colors (RGB) at 0, at half the largest weight and at the largest weight, as in the pictures."""
+# Colors (RGB), as in the pictures:
+LIGHT = (247, 251, 255)  # at 0
+MIDDLE = (107, 174, 214)  # at half the largest weight
+DARK = (8, 48, 107)  # at the largest weight
 
 
 def render_page(
@@ -32,12 +34,15 @@ def render_page(
     Returns:
         The page.
     """
-    by_layer = {name: dict(zip(one.layers, one.means.tolist(), strict=True)) for name, one in (gates or {}).items()}
-    weights = [one.weights for _, one in maps] + [one.weights for _, one in texts if one.tokens]
-    most = max((float(one.max()) for one in weights), default=1.0 if gates else 0.0)
+    by_layer = {}
+    for name, values in (gates or {}).items():
+        by_layer[name] = dict(zip(values.layers, values.means.tolist(), strict=True))
+    weights = [attention_map.weights for _, attention_map in maps]
+    weights += [of_text.weights for _, of_text in texts if of_text.tokens]
+    most = max((float(array.max()) for array in weights), default=1.0 if gates else 0.0)
     label = "attention"
     if texts:
-        label = scale_label([one for _, one in texts])
+        label = scale_label([of_text for _, of_text in texts])
     elif gates:
         label = "gate"
 
@@ -63,8 +68,10 @@ def render_page(
 def color(share: float) -> str:
     """Return the CSS color of a share of the largest weight, from 0 to 1."""
     if share < 0.5:
-        begin, end, position = LIGHT, MIDDLE, 2 * share
+        ends = zip(LIGHT, MIDDLE, strict=True)
+        position = 2 * share
     else:
-        begin, end, position = MIDDLE, DARK, 2 * share - 1
-    channels = [round(low + (high - low) * position) for low, high in zip(begin, end, strict=True)]
+        ends = zip(MIDDLE, DARK, strict=True)
+        position = 2 * share - 1
+    channels = [round(low + (high - low) * position) for low, high in ends]
     return "#" + "".join(f"{channel:02x}" for channel in channels)

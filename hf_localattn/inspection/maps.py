@@ -13,7 +13,9 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from hf_localattn.inspection.reading import Reading, read
 from hf_localattn.registry import View, family_of
 
-SELF, LOCAL, AUTO = "self", "local", "auto"
+SELF = "self"
+LOCAL = "local"
+AUTO = "auto"
 KINDS = (AUTO, SELF, LOCAL)
 EQUAL = "all weights are equal"
 """What the title of a picture with one color says."""
@@ -79,9 +81,10 @@ def attention_map(
         raise ValueError(f"`kind` is {kind!r}; choose one of {', '.join(map(repr, KINDS))}.")
     kind = usual_kind(model.config) if kind == AUTO else kind
     view = None if kind == SELF else _local_view(model)
-    given: Any = text if text_pair is None else (text, text_pair)
-    reading = read(model, tokenizer, [given], cut=False)
-    tokens, is_real = reading.tokens[0], reading.is_real[0]
+    texts: Any = text if text_pair is None else (text, text_pair)
+    reading = read(model, tokenizer, [texts], cut=False)
+    tokens = reading.tokens[0]
+    is_real = reading.is_real[0]
     rows = columns = np.flatnonzero(is_real if special_tokens else reading.is_text[0])
     if not len(rows):
         raise ValueError(f"{text!r} has no tokens: give a longer text.")
@@ -137,7 +140,8 @@ def local_map_of(config: PreTrainedConfig) -> View | None:
 
 
 def _local_view(model: PreTrainedModel) -> View:
-    view, family = local_map_of(model.config), family_of(model.config)
+    view = local_map_of(model.config)
+    family = family_of(model.config)
     if view is None:
         hint = " It has weights of single tokens: see `token_weights`." if family and family.token_weights else ""
         raise ValueError(
@@ -150,7 +154,7 @@ def _local_view(model: PreTrainedModel) -> View:
 def _per_layer(model: PreTrainedModel, reading: Reading, name: str) -> Sequence[torch.Tensor]:
     """Return the weights of each layer, (1, heads, L, L)."""
     weights = reading.output.get(name) or ()
-    if not len(weights) or any(one is None for one in weights):
+    if not len(weights) or any(of_layer is None for of_layer in weights):
         used = getattr(model.base_model.config, "_attn_implementation", None)
         raise ValueError(
             f"the model has attn_implementation={used!r}, which returns no attention weights: load it with"
@@ -159,12 +163,12 @@ def _per_layer(model: PreTrainedModel, reading: Reading, name: str) -> Sequence[
     return weights
 
 
-def _chosen(layers: Sequence[int] | None, number: int) -> list[int]:
+def _chosen(layers: Sequence[int] | None, count: int) -> list[int]:
     if layers is None:
-        return list(range(number))
-    if not layers or not set(layers) <= set(range(number)):
+        return list(range(count))
+    if not layers or not set(layers) <= set(range(count)):
         raise ValueError(
-            f"`layers` is {list(layers)}; the model has {number} with this attention: choose from 0 to {number - 1}."
+            f"`layers` is {list(layers)}; the model has {count} with this attention: choose from 0 to {count - 1}."
         )
     return sorted(set(layers))
 

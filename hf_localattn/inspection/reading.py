@@ -125,7 +125,8 @@ def read_all(
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1; got {batch_size}.")
     _columns(texts)
-    limit, full = longest_input(model, tokenizer), 0
+    limit = longest_input(model, tokenizer)
+    full = 0
     for at in range(0, len(texts), batch_size):
         reading = read(model, tokenizer, texts[at : at + batch_size], cut=True)
         full += int((reading.is_real.sum(-1) == limit).sum())

@@ -88,7 +88,8 @@ def gate_values(
         views = {name: family.gates for name, family in FAMILIES.items()}
         raise ValueError(f"{type(model).__name__} has no gates with this configuration: use {_users_of(views)}.")
     layers = view.layers(model.config)
-    sums, count = np.zeros(len(layers)), 0
+    sums = np.zeros(len(layers))
+    count = 0
     for reading in read_all(model, tokenizer, texts, batch_size):
         sums += [gate.double().cpu().numpy()[reading.is_real].sum() for gate in reading.output["gates"]]
         count += int(reading.is_real.sum())

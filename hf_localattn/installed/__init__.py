@@ -11,9 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
-
-from hf_localattn.installed.backbones import build_from_backbone
+from hf_localattn.installed.backbones import build_model
 from hf_localattn.installed.configurations import check_backbone, check_model
 from hf_localattn.installed.files import check_content, loading
 from hf_localattn.installed.parse_store import read_parses, write_parses
@@ -34,6 +32,8 @@ class PackageServices(InstalledServices):
             them, which is built upon this module.
     """
 
+    build_model = staticmethod(build_model)
+    build_tokenizer = staticmethod(build_tokenizer)
     check_content = staticmethod(check_content)
     check_tokenizer = staticmethod(check_tokenizer)
     loading = staticmethod(loading)
@@ -52,10 +52,6 @@ class PackageServices(InstalledServices):
 
     def warn_of_inactive_fields(self, config: Any) -> None:
         self._warn_of_inactive_fields(config)
-
-    def from_backbone(self, made: Any, backbone: Any, **arguments: Any) -> Any:
-        build = build_tokenizer if issubclass(made, PreTrainedTokenizerBase) else build_from_backbone
-        return build(made, backbone, **arguments)
 
     def kernel(self, name: str) -> ModuleType | None:
         return KERNELS.get(name)

@@ -20,7 +20,7 @@ SOURCE = ("cache_dir", "revision", "token", "local_files_only", "subfolder")
 """Arguments of `from_backbone` that say where the backbone is, as in `from_pretrained`."""
 
 
-def build_from_backbone(
+def build_model(
     model_class: Any,
     name_or_path: str | os.PathLike[str],
     *,

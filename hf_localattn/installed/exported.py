@@ -19,13 +19,13 @@ from hf_localattn.extras import import_extra
 GRAPH = "model.onnx"
 """File name of the graph in an exported folder."""
 
-SETTINGS = "export.json"
+EXPORT_SETTINGS = "export.json"
 """File of settings in an exported folder. Folders of other exporters have no such file."""
 
 
 def is_exported(folder: str | os.PathLike[str]) -> bool:
     """Return True for a folder that `hf-localattn export` has written."""
-    return all(Path(folder, name).is_file() for name in (GRAPH, SETTINGS))
+    return all(Path(folder, name).is_file() for name in (GRAPH, EXPORT_SETTINGS))
 
 
 class OnnxModel(nn.Module):
@@ -65,8 +65,8 @@ class OnnxModel(nn.Module):
         """
         if not is_exported(folder):
             raise FileNotFoundError(
-                f"{str(folder)!r} has no {GRAPH} and {SETTINGS}: write the folder with `hf-localattn export CHECKPOINT"
-                " FOLDER`."
+                f"{str(folder)!r} has no {GRAPH} and {EXPORT_SETTINGS}: write the folder with `hf-localattn export"
+                " CHECKPOINT FOLDER`."
             )
         onnxruntime = import_extra("onnxruntime", "onnx", "An exported checkpoint")
         config = AutoConfig.from_pretrained(folder)

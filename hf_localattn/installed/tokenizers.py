@@ -55,11 +55,13 @@ def check_tokenizer(path: str) -> None:
             )
 
 
-def build_tokenizer(cls: Any, tokenizer: Any, **settings: Any) -> Any:
+def build_tokenizer(tokenizer_class: Any, tokenizer: Any, **settings: Any) -> Any:
     """Build a tokenizer of a class, as `from_backbone` of the class documents."""
     for name in settings:
-        if name not in cls.SETTINGS:
-            raise ValueError(f"{cls.__name__} has no setting {name!r}; it has {', '.join(cls.SETTINGS)}.")
+        if name not in tokenizer_class.SETTINGS:
+            raise ValueError(
+                f"{tokenizer_class.__name__} has no setting {name!r}; it has {', '.join(tokenizer_class.SETTINGS)}."
+            )
     if isinstance(tokenizer, str | os.PathLike):
         raise ValueError(f"Give a tokenizer, not its name: AutoTokenizer.from_pretrained({str(tokenizer)!r}).")
     if not getattr(tokenizer, "is_fast", False):
@@ -74,7 +76,7 @@ def build_tokenizer(cls: Any, tokenizer: Any, **settings: Any) -> Any:
     added = {str(token): token for token in tokenizer.added_tokens_decoder.values()}  # with their flags
     model_specific = {}
     for name, token in tokenizer.special_tokens_map.items():
-        if name in cls.SPECIAL_TOKENS_ATTRIBUTES:
+        if name in tokenizer_class.SPECIAL_TOKENS_ATTRIBUTES:
             fields[name] = added.get(token, token)
         else:
             model_specific[name] = added.get(token, token)
@@ -85,7 +87,7 @@ def build_tokenizer(cls: Any, tokenizer: Any, **settings: Any) -> Any:
         fields["add_prefix_space"] = backend.pre_tokenizer.add_prefix_space
     backend.no_truncation()  # left by calls; both would become settings
     backend.no_padding()
-    return cls(tokenizer_object=backend, **(fields | settings))
+    return tokenizer_class(tokenizer_object=backend, **(fields | settings))
 
 
 def check_texts(text: Any, text_pair: Any, split: bool) -> None:

@@ -128,11 +128,15 @@ class InstalledServices:
     def check_structure(self, word_index: Any, dep_heads: Any) -> None:
         """Check that `dep_heads` form a forest."""
 
-    def from_backbone(self, made: Any, backbone: Any, **arguments: Any) -> Any:
-        """Build a model or a tokenizer of the class `made`, which only the installed package can."""
+    def build_model(self, model_class: Any, name_or_path: Any, **arguments: Any) -> Any:
+        """Build a model from a backbone."""
         raise ImportError(
             "`from_backbone` is part of the package: run `pip install hf_localattn` and import the class from it."
         )
+
+    def build_tokenizer(self, tokenizer_class: Any, tokenizer: Any, **settings: Any) -> Any:
+        """Build a tokenizer from a backbone's."""
+        self.build_model(tokenizer_class, tokenizer)
 
     def kernel(self, name: str) -> Any:
         """Return the GPU kernels of a computation, if any."""

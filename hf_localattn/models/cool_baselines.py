@@ -5,6 +5,9 @@ paper of its equations. A token's neighbors are shifted views of the sequence, s
 the length.
 
 Shapes: B batch, L tokens, H features, K window (odd), N heads of d = H/N features, w neighbors on either side.
+
+Each layer is called with states (B, L, H), a mask (B, L) or None, and `output_attentions`. It returns new states, and
+its weights or None.
 """
 
 import math
@@ -80,7 +83,9 @@ class VisualOutlookLayer(LocalLayer):
         return states + self.feed_forward(states[..., None])[..., 0], None
 
     def _mix_windows(self, states: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        (_, length, features), window, half = states.shape, self.window, self.window // 2
+        _, length, features = states.shape
+        window = self.window
+        half = window // 2
         image = functional.pad(values, (half, half, half, half))
         # One target at a time, recomputed in backward: all K**4 scores would take 81 times the memory of the states.
         again = torch.is_grad_enabled() and not torch.compiler.is_compiling()

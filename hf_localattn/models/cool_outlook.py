@@ -62,7 +62,8 @@ def _mask_windows(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Set values at padding to 0, and scores of sources outside the sequence and at padding to the lowest number."""
     if mask_outside_window:
-        (batch, length), window = values.shape[:2], scores.shape[2]
+        batch, length = values.shape[:2]
+        window = scores.shape[2]
         real = values.new_ones(batch, length, dtype=torch.bool) if mask is None else mask
         padded = functional.pad(real, (window // 2, window // 2))
         sources = torch.stack([padded[:, offset : offset + length] for offset in range(window)], dim=-1)
@@ -78,7 +79,8 @@ def _window_weights(scores: torch.Tensor, mask: torch.Tensor | None, joint_softm
 
 def _mix_windows(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Apply weights (B, L, K, K, N) by the definition, differentiable by autograd."""
-    (batch, length, features), (window, heads) = values.shape, weights.shape[-2:]
+    batch, length, features = values.shape
+    window, heads = weights.shape[-2:]
     half = window // 2
     sources = functional.pad(values, (0, 0, half, half)).unflatten(-1, (heads, features // heads))
     weights = weights[..., None]

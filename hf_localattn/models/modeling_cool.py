@@ -96,7 +96,8 @@ class CoolForQuestionAnswering(CoolPreTrainedModel, QuestionAnsweringHead):
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
         """Compute the loss that `qa_loss` names, over the examples whose answer is in range."""
-        logits, positions = (start_logits, end_logits), (start_positions, end_positions)
+        logits = start_logits, end_logits
+        positions = start_positions, end_positions
         if self.config.qa_loss != "joint":
             mean = ForQuestionAnsweringLoss(*logits, *positions, num_items_in_batch=num_items_in_batch)
             return 2 * mean if self.config.qa_loss == "sum" else mean

@@ -73,8 +73,9 @@ def with_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
 
     signature = inspect.signature(forward)
     *parameters, rest = signature.parameters.values()
-    new = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
-    named.__signature__ = signature.replace(parameters=[*parameters, *new, rest])  # type: ignore[attr-defined]
+    parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+    signature = signature.replace(parameters=[*parameters, rest])
+    named.__signature__ = signature  # type: ignore[attr-defined]  # mypy lacks it
     return named
 
 
@@ -117,7 +118,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
         Args:
             name_or_path: Hub id or folder of the backbone, with safetensors weights; or "tiny" or "tiny-bart", small
-                random backbones of the package.
+                ones.
             **arguments: Fields of the family's configuration; `num_labels`, `id2label`, `label2id` or `problem_type`;
                 and as in `from_pretrained`: `cache_dir`, `revision`, `token`, `local_files_only`, `subfolder`,
                 `dtype`, `device_map` (one device) and `attn_implementation`.
@@ -130,7 +131,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
             ValueError: A field is unknown or has an invalid value, or the backbone is not supported.
             OSError: The backbone cannot be loaded, or has no safetensors weights.
         """
-        return cls.config_class.installed.from_backbone(cls, name_or_path, **arguments)
+        return cls.config_class.installed.build_model(cls, name_or_path, **arguments)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Self:

@@ -27,7 +27,7 @@ MIN_NEW_TOKENS = 16
 LEAST = {"doc_stride": 0, "max_seq_len": 1, "max_question_len": 1, "top_k": 1, "max_answer_len": 1}
 """Smallest values of the settings that are numbers."""
 
-SETTINGS = (*LEAST, "padding", "handle_impossible_answer", "align_to_words")
+PIPELINE_SETTINGS = (*LEAST, "padding", "handle_impossible_answer", "align_to_words")
 
 Offsets = tuple[int, int] | None
 """Characters [start, end) of a token in the passage, None outside of it."""
@@ -128,8 +128,8 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             if settings.setdefault("top_k", top_k) != top_k:
                 raise ValueError(f"`topk` is {top_k} and `top_k` is {settings['top_k']}: give one of them.")
         for name, value in settings.items():
-            if name not in SETTINGS:
-                raise TypeError(f"{name!r} is not a setting of this pipeline; it has {', '.join(SETTINGS)}.")
+            if name not in PIPELINE_SETTINGS:
+                raise TypeError(f"{name!r} is not a setting of this pipeline; it has {', '.join(PIPELINE_SETTINGS)}.")
             if name in LEAST and (not isinstance(value, int) or value < LEAST[name]):
                 raise ValueError(f"`{name}` is {value!r}; it must be a whole number of at least {LEAST[name]}.")
         return settings, {}, settings

@@ -54,12 +54,13 @@ def parse(
     parses = {text: _cache[key] for text, key in keys.items() if key in _cache}
     if unknown := [text for text in keys if text not in parses]:
         pipeline = load_pipeline(parser, named_by_checkpoint=named_by_checkpoint)
-        store, source_of = LocalAttentionConfig.installed, (words, parser, pipeline)
-        parses |= store.read_parses(unknown, *source_of) or {}
+        store = LocalAttentionConfig.installed
+        settings = words, parser, pipeline
+        parses |= store.read_parses(unknown, *settings) or {}
         new = [text for text in unknown if text not in parses]
         documents = pipeline.pipe(_document(text, words, pipeline) for text in new)
         parsed = {text: _words(text, words, document, parser) for text, document in zip(new, documents, strict=True)}
-        store.write_parses(parsed, *source_of)
+        store.write_parses(parsed, *settings)
         parses |= parsed
         for text in unknown:
             _cache.put(keys[text], parses[text])

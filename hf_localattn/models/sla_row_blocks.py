@@ -48,7 +48,8 @@ def attend_by_blocks(
         in_rows = mask if mask is None or mask.shape[2] == 1 else mask[:, :, rows]
         return attend(query, key, value, gate, in_rows, local_rows(rows).unsqueeze(1))
 
-    key, value = key.contiguous(), value.contiguous()  # once for all blocks
+    key = key.contiguous()  # once for all blocks
+    value = value.contiguous()
     parts = enumerate(zip(query.split(ROWS, dim=2), gate.split(ROWS, dim=1), strict=True))
     run = partial(checkpoint, block, use_reentrant=False) if torch.is_grad_enabled() else block
     return torch.cat([run(index, queries, key, value, gates) for index, (queries, gates) in parts], dim=1)

@@ -58,7 +58,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
             ImportError: The class comes from a checkpoint and not from the package.
             ValueError: The tokenizer is slow, or a setting is unknown.
         """
-        return LocalAttentionConfig.installed.from_backbone(cls, tokenizer, **settings)
+        return LocalAttentionConfig.installed.build_tokenizer(cls, tokenizer, **settings)
 
     @classmethod
     def convert_to_native_format(cls, **kwargs: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ Offsets = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class AlignedText:
     """Text or list of words to encode, aligned with the given one."""
 
     encoded: str | Sequence[str]
@@ -48,7 +48,7 @@ class Reading:
     restored: Callable[[Offsets, int | None], tuple[Offsets, int | None]] | None = None
 
 
-def read_cues(text: str | Sequence[str], mode: str) -> Reading:
+def read_cues(text: str | Sequence[str], mode: str) -> AlignedText:
     """Find the cue words of a text and rewrite its markers.
 
     The word after a marker is a cue word: in a text, letters and digits with apostrophes or hyphens between them, or
@@ -57,7 +57,7 @@ def read_cues(text: str | Sequence[str], mode: str) -> Reading:
     """
     read: Any = _read_text if isinstance(text, str) else _read_words
     has_marker = any(map(_MARKER.search, [text] if isinstance(text, str) else text))
-    return read(text, mode) if has_marker else Reading(text)
+    return read(text, mode) if has_marker else AlignedText(text)
 
 
 def _written(marker: str, mode: str, num_cues: int) -> str:
@@ -68,7 +68,7 @@ def _written(marker: str, mode: str, num_cues: int) -> str:
     return TYPED_MARKERS["multi" if num_cues > 1 else "single"] if marker == CUE_MARKER else marker
 
 
-def _read_text(text: str, mode: str) -> Reading:
+def _read_text(text: str, mode: str) -> AlignedText:
     cues = [match.span("word") for match in _CUE.finditer(text) if match["word"]]
     pieces: list[str] = []
     origins: list[Offsets] = []
@@ -95,10 +95,10 @@ def _read_text(text: str, mode: str) -> Reading:
         stop = origins[max(begin, end - 1)][1]
         return (start, stop if begin < end else start), word
 
-    return Reading(encoded, True, is_cue, restored if encoded != text else None)
+    return AlignedText(encoded, True, is_cue, restored if encoded != text else None)
 
 
-def _read_words(words: Sequence[str], mode: str) -> Reading:
+def _read_words(words: Sequence[str], mode: str) -> AlignedText:
     cues = set()
     after_marker = False
     for index, word in enumerate(words):
@@ -127,7 +127,7 @@ def _read_words(words: Sequence[str], mode: str) -> Reading:
         index, whole = origins[word]
         return whole or offsets, index
 
-    return Reading(encoded, True, lambda offsets, word: word in cues, restored if encoded != list(words) else None)
+    return AlignedText(encoded, True, lambda offsets, word: word in cues, restored if encoded != list(words) else None)
 
 
 class OaXLNetTokenizer(BackboneTokenizer):
@@ -215,7 +215,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         set_columns(encoded, columns, is_batch(text, is_split_into_words), return_tensors)
         return encoded
 
-    def _query_mask(self, encoding: EncodingFast, texts: list[Reading], protected: int) -> list[int]:
+    def _query_mask(self, encoding: EncodingFast, texts: list[AlignedText], protected: int) -> list[int]:
         """Return 1 at the tokens of cue words, or of the text that is the query."""
         segment = _SEGMENTS[self.query_segment]
         named = len(texts) == 2 and segment is not None
@@ -247,7 +247,7 @@ def _other_words(encoding: EncodingFast, mask: list[int]) -> list[int]:
     return [int(word in drawn) for word in words]
 
 
-def _restore(encoding: EncodingFast, texts: list[Reading]) -> None:
+def _restore(encoding: EncodingFast, texts: list[AlignedText]) -> None:
     """Make the offsets and words of an encoding refer to the given texts, in place.
 
     The fields of an encoding are read-only, but its pickled state can be changed.

@@ -123,7 +123,10 @@ class Family:
 
     def inactive_fields(self, config: PreTrainedConfig) -> list[str]:
         """Return the fields that differ from their default but have no effect under the current settings."""
-        inactive = [field for fields, active in self.effects(config).items() if not active for field in fields]
+        inactive: list[str] = []
+        for fields, takes_effect in self.effects(config).items():
+            if not takes_effect:
+                inactive += fields
         return [field for field in inactive if getattr(config, field) != getattr(self.config, field)]
 
     def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -23,7 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.extras import require
 from hf_localattn.hub.checkpoint import new_folder
-from hf_localattn.installed.exported import GRAPH, SETTINGS, OnnxModel
+from hf_localattn.installed.exported import EXPORT_SETTINGS, GRAPH, OnnxModel
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.models.pipeline_question_answering import question_is_first
 from hf_localattn.names import read_config
@@ -181,7 +181,8 @@ def quantize_graph(whole: Path, path: Path, quantize: str) -> None:
 @contextmanager
 def _quiet_libraries() -> Iterator[None]:
     """Drop what torch and onnxruntime print, warn and log, and a configuration of the root logger."""
-    handlers, level = [*logging.root.handlers], logging.root.manager.disable
+    handlers = [*logging.root.handlers]
+    level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
@@ -208,7 +209,8 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
                 return math.inf
             if wanted.shape[:2] == (batch, length):
                 real = inputs["attention_mask"].bool()
-                wanted, value = wanted[real], value[real]
+                wanted = wanted[real]
+                value = value[real]
             differences.append((wanted - value).abs().max() / wanted.abs().max().clamp(min=1e-6))
     return float(torch.stack(differences).max())  # NaN if one is
 
@@ -238,6 +240,6 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
             "pad_type_id": tokenizer.pad_token_type_id,
             "direction": tokenizer.padding_side,
         }
-    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    (folder / EXPORT_SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     program = files("hf_localattn.serving").joinpath("templates", PROGRAM).read_text(encoding="utf-8")
     (folder / PROGRAM).write_text(program, encoding="utf-8")

@@ -27,7 +27,10 @@ from hf_localattn.serving.demo import example_text, page_task
 GRADIO = "6.31.0"
 """Version of gradio that the page is tested with, as in constraints.txt."""
 
-APP, SETTINGS, README, REQUIREMENTS = "app.py", "page.json", "README.md", "requirements.txt"
+APP = "app.py"
+PAGE_SETTINGS = "page.json"
+README = "README.md"
+REQUIREMENTS = "requirements.txt"
 MARK = "# Written by `hf-localattn push --space`"
 
 README_TEXT = """
@@ -108,13 +111,13 @@ def space_files(
     if family is not None and family.needs_parse(config):
         parser = str(read_json(folder / "tokenizer_config.json").get("parser"))
         try:
-            number = version(parser)
+            parser_version = version(parser)
         except (PackageNotFoundError, ValueError):
             raise ValueError(
                 f"The tokenizer names the parser {parser!r}, which is not an installed spaCy pipeline. A Space can"
                 " install only a pipeline of spaCy, such as en_core_web_sm: save the checkpoint with one."
             ) from None
-        wheel = f"{PARSERS}/{parser}-{number}/{parser}-{number}-py3-none-any.whl"
+        wheel = f"{PARSERS}/{parser}-{parser_version}/{parser}-{parser_version}-py3-none-any.whl"
         packages += [f"spacy=={version('spacy')}", f"{parser} @ {wheel}"]
     title = repo_id.rpartition("/")[2]
     data = SpaceCardData(
@@ -138,7 +141,7 @@ def space_files(
     }
     return {
         APP: f"{MARK}\n{Path(page.__file__).read_text(encoding='utf-8')}",
-        SETTINGS: json.dumps(settings, indent=2, ensure_ascii=False) + "\n",
+        PAGE_SETTINGS: json.dumps(settings, indent=2, ensure_ascii=False) + "\n",
         REQUIREMENTS: "".join(f"{package}\n" for package in packages),
         README: f"---\n{data.to_yaml()}\n---\n{README_TEXT.format(title=title, model=repo_id)}",
     }

@@ -51,8 +51,10 @@ class NegationComponent:
         chunk_prefix: bool = True,
     ):
         check_convention(convention)
-        self.name, self.convention = name, convention
-        self.ent_attribute, self.chunk_prefix = ent_attribute, chunk_prefix
+        self.name = name
+        self.convention = convention
+        self.ent_attribute = ent_attribute
+        self.chunk_prefix = chunk_prefix
         if model is None:
             loaded = load_bundled(device=device)
             tokenizer = load_tokenizer(str(NEGATION))
@@ -75,8 +77,8 @@ class NegationComponent:
                 words = [[token.text for token in part] for _, part in sentences]
                 findings = self.finder.find(words, convention=self.convention)
             negations: list[list[dict[str, Any]]] = [[] for _ in docs]
-            for (index, part), found in zip(sentences, findings, strict=True):
-                negations[index] += [describe(finding, part.start) for finding in found]
+            for (index, part), of_sentence in zip(sentences, findings, strict=True):
+                negations[index] += [describe(finding, part.start) for finding in of_sentence]
             for doc, of_doc in zip(docs, negations, strict=True):
                 self._annotate(doc, of_doc)
                 yield doc

@@ -34,7 +34,10 @@ class ScoreRow:
 
     @property
     def means(self) -> tuple[float, float]:
-        return statistics.fmean(self.first.values()), statistics.fmean(self.second.values())
+        """Means over the runs that both results have, whose difference is that of the table."""
+        common = self.first.keys() & self.second.keys()
+        means = [statistics.fmean(values[index] for index in common) for values in (self.first, self.second)]
+        return means[0], means[1]
 
     @property
     def scale(self) -> int:

@@ -63,7 +63,11 @@ def read_predictions(folder: Path) -> list[Predictions]:
                 by_key = dict(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
             predictions.append(Predictions(file, task, split, by_key))
     if not predictions:
-        raise ValueError(f"{folder} has no predictions of a reader or classifier. Run its script with --do_predict.")
+        advice = "Run its script with --do_predict"
+        runs = sorted((*folder.glob("seed-*/"), *folder.glob("fold-*/")))
+        if runs:
+            advice = f"Name one of its runs, such as {runs[0]}"
+        raise ValueError(f"{folder} has no predictions of a reader or classifier. {advice}.")
     return predictions
 
 
@@ -155,7 +159,9 @@ def _with_class_names(rows: Dataset, predictions: Predictions) -> Dataset:
     labels = rows["label"][:] if feature is not None else [None]
     if None in labels:
         raise ValueError("Some rows have no label. Give a file with the labels of all rows.")
-    names = [str(feature.int2str(label) if isinstance(feature, ClassLabel) else label) for label in labels]
+    if isinstance(feature, ClassLabel):
+        labels = feature.int2str(labels)
+    names = list(map(str, labels))
     if set(names).isdisjoint(predictions.by_key.values()):
         raise ValueError(f"The labels {join_names(sorted(set(names)))} are no classes of {predictions.file}.")
     return rows.remove_columns("label").add_column("label", names)

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.data.folds import split_rows
 from hf_localattn.data.rows import Data, Source
-from hf_localattn.errors import loading
+from hf_localattn.errors import join_names, loading
 from hf_localattn.files import atomic_write
 from hf_localattn.hub import Score
 from hf_localattn.registry import FAMILIES
@@ -38,7 +38,7 @@ from hf_localattn.training.output_folder import (
     remove_optimizers,
     save_arguments,
 )
-from hf_localattn.training.rivals import rival_scores, rivals_section
+from hf_localattn.training.rivals import RIVALS, rival_scores
 from hf_localattn.training.run_record import record_of, scores_of_split, with_recorded_columns
 from hf_localattn.training.saving import save_on_interrupt
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
@@ -302,6 +302,10 @@ class Run:
         self.data = task.rows  # of streamed training rows the first
         self.features = task.features  # without those of streamed rows
         self.scores: list[Score] = []
+        self.rivals: list[Score] = []
+        """Scores of plain rivals, for the card."""
+        self.files: list[str] = []
+        """Files with predictions, in the output folder."""
         self.reports: dict[str, dict[str, Any]] = {}
         """Result of `class_report` for each split that has one."""
         self.frozen = frozen_states_of(trainer.model, trainer.args)
@@ -313,9 +317,12 @@ class Run:
         with self.frozen.reading(self.features) if self.frozen else nullcontext():
             metrics = self.train() | self.evaluate() | self.predict()
         self.share()
+        rivals = ", ".join(f"{name}: {text}" for name, text in RIVALS.items())
+        self.sections.append(score_section(f"Rivals ({rivals})", self.rivals))
         for split, report in list(self.reports.items())[-1:]:
             self.sections += report_sections(split, report)
-        sections = [self._run_section(metrics), score_section(self.scores), *self.sections, self._folder_section()]
+        scores = score_section("Scores", self.scores)
+        sections = [self._run_section(metrics), scores, *self.sections, self._folder_section()]
         logger.info("The run has ended.\n%s", format_summary(sections))
         return metrics
 
@@ -362,7 +369,7 @@ class Run:
         is_writer = args.do_train and args.should_save
         if is_writer:
             rows = {split: self._num_rows(split) for split in self.data}
-            record = record_of(self.task, self.model_args, rows, self.scores, self.reports)
+            record = record_of(self.task, self.model_args, rows, self.scores + self.rivals, self.reports)
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # an upload writes the card, too
             self.trainer.create_model_card()
@@ -388,6 +395,8 @@ class Run:
         """Return the section of the summary with the output folder and the next command."""
         folder = self.trainer.args.output_dir
         rows = [("folder", folder)]
+        if self.files:
+            rows.append(("predictions", join_names(self.files)))
         if self.trainer.args.do_train:
             rows.append(("try it", f"hf-localattn demo {shlex.quote(folder)}"))
         return Section("Results", rows)
@@ -407,7 +416,7 @@ class Run:
             if trainer.args.do_train:
                 model_scores = {name.removeprefix(f"{prefix}_"): value for name, value in metrics.items()}
                 rivals = rival_scores(self.task, split, model_scores, self.frozen)
-                self.sections.append(rivals_section(split, rivals))
+                self.rivals += [Score(split, name, value) for name, value in rivals.items()]
                 metrics |= {f"{prefix}_{name}": value for name, value in rivals.items()}
             scored = trainer.scored
             trainer.scored = None  # frees memory
@@ -431,6 +440,7 @@ class Run:
             return
         for file, text in self.task.files(split, prefix_of(split), predictions).items():
             atomic_write(Path(args.output_dir, file), text)
+            self.files.append(file)
 
     def _num_rows(self, split: str) -> int:
         """Return the number of rows of a split, or of features that are trained on if the rows are streamed."""

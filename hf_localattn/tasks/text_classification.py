@@ -27,6 +27,7 @@ from hf_localattn.data.prediction_table import check_input_columns, prediction_t
 from hf_localattn.data.rows import INPUT, Data, labeled_rows
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
+from hf_localattn.errors import join_names
 from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
@@ -39,12 +40,14 @@ from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
 
-METRICS = {
+REPORTED = {
     SINGLE_LABEL: ("accuracy", "macro_f1"),
     MULTI_LABEL: ("micro_f1", "macro_f1", "subset_accuracy"),
     REGRESSION: ("pearson", "spearmanr", "mse", "rmse"),
 }
-"""Scores by problem type. Two classes also have `f1`, and `--metric_name` can add `matthews_correlation`."""
+"""Names of the scores that are always reported, by problem type. Two classes also have `f1`."""
+ON_REQUEST = ("matthews_correlation",)
+"""Names of further scores of classes, which `--metric_name` adds."""
 COMBINED = "combined_score"
 """The mean of the metrics of a GLUE task with several metrics."""
 
@@ -108,10 +111,10 @@ class TextClassification(Task):
         """Choose the scores that suit the labels. The first one selects the best model."""
         args = self.args
         self.has_classes = self.labels.problem_type == SINGLE_LABEL
-        names = METRICS[self.labels.problem_type]
+        names = REPORTED[self.labels.problem_type]
         if self.has_classes and self.labels.num_labels == 2:
             names = (*names, "f1")
-        possible = (*names, "matthews_correlation") if self.has_classes else names
+        possible = (*names, *ON_REQUEST) if self.has_classes else names
         if args.metric_name not in (None, *possible):
             raise ValueError(
                 f"--metric_name {args.metric_name} is not for {self.labels}; choose one of {', '.join(possible)}."
@@ -155,7 +158,8 @@ class TextClassification(Task):
             weights = read_class_weights(self.args.class_weights, names, prepared["train"]["label"][:])
             smoothing = self.training_args.label_smoothing_factor
             self.compute_loss = partial(weighted_loss, weights=weights, label_smoothing=smoothing)
-            logger.info("Class weights: %s.", dict(zip(names, weights, strict=True)))
+            texts = [f"{name} {weight:.3g}" for name, weight in zip(names, weights, strict=True)]
+            logger.info("Class weights: %s.", join_names(texts, 20))
         return prepared
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -38,8 +38,11 @@ def read_class_weights(options: Sequence[str], names: Sequence[str], labels: Seq
     weights: dict[str, float] = {}
     for option in options:
         name, _, weight = option.rpartition("=")
-        if name not in names or name in weights:
-            raise ValueError(f"--class_weights {option}: name each of the classes {join_names(names, 20)} once.")
+        if name not in names:
+            classes = join_names(names, 20)
+            raise ValueError(f"--class_weights {option}: give {BALANCED} alone, or NAME=WEIGHT of {classes}.")
+        if name in weights:
+            raise ValueError(f"--class_weights {option}: give each class one weight.")
         with named_option(f"--class_weights {option}"):
             weights[name] = float(weight)
         if not 0 < weights[name] < math.inf:

@@ -175,7 +175,8 @@ class TextClassificationDataArguments(DataArguments):
                 if getattr(self, name) is not None:
                     raise ValueError(f"--{name} cannot be used with --task_name, which sets the labels.")
             if self.dataset_name is None and not any(self.files.values()):
-                self.dataset_name, self.dataset_config_name = GLUE, self.task_name
+                self.dataset_name = GLUE
+                self.dataset_config_name = self.task_name
         super().__post_init__()
         if len(self.layout.texts) > 2:
             raise ValueError(f"--text_column_names takes one column, or two; got {self.text_column_names!r}.")
@@ -336,7 +337,8 @@ class MultipleChoiceDataArguments(DataArguments):
 
     def __post_init__(self) -> None:
         if self.dataset_name is None and not any(self.files.values()):
-            self.dataset_name, self.dataset_config_name = "allenai/swag", "regular"
+            self.dataset_name = "allenai/swag"
+            self.dataset_config_name = "regular"
         super().__post_init__()
 
 

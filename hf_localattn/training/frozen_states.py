@@ -173,8 +173,8 @@ class FrozenStates:
             for features in splits.values():
                 self.add(features)
             logger.info(
-                "The frozen encoder runs once for each %s row: %d MB of states are in memory, %d MB in a file in %s.",
-                " and ".join(splits) or "evaluated",
+                "The frozen encoder runs once for each row (%s): %d MB of states in memory, %d MB in a file in %s.",
+                ", ".join(splits) or "evaluated",
                 self.bytes_in_memory / 1e6,
                 self.bytes_in_file / 1e6,
                 self.folder,

@@ -155,7 +155,10 @@ def build_arguments(classes: Sequence[type], options: Mapping[str, Any]) -> tupl
 
 
 def _options_of(classes: Iterable[type]) -> dict[str, Field[Any]]:
-    return {option.name: option for arguments in classes for option in fields(arguments) if option.init}
+    declared: dict[str, Field[Any]] = {}
+    for arguments in classes:
+        declared |= {option.name: option for option in fields(arguments) if option.init}
+    return declared
 
 
 def _check_names(options: Iterable[str], names: Collection[str]) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION
 from hf_localattn.training.frozen_states import FrozenStates
 from hf_localattn.training.scores import main_score
-from hf_localattn.training.summary import Section
 
 logger = logging.getLogger(__name__)
 
@@ -63,15 +62,6 @@ def rival_scores(
                 result,
             )
     return {f"{score_name}_of_{rival}": result for rival, result in results.items()}
-
-
-def rivals_section(split: str, results: Mapping[str, float]) -> Section:
-    """Return the section of a run's summary with the scores of rivals."""
-    rows = []
-    for name, result in results.items():
-        score_name, _, rival = name.rpartition("_of_")
-        rows.append((score_name, result, RIVALS[rival]))
-    return Section(f"Rivals on the {split} rows", rows)
 
 
 def _linear_outputs(task: Any, split: str, frozen: FrozenStates) -> np.ndarray:

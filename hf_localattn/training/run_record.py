@@ -15,7 +15,7 @@ from transformers.utils import cached_file
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.hub.record import RECORD
 from hf_localattn.names import NO_SCORES, resolve_backbone, split_paths
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.data_arguments import COLUMN_OPTIONS, DataArguments
 
 logger = logging.getLogger(__name__)
@@ -45,8 +45,10 @@ HYPERPARAMETERS = (
     "fp16",
     "bf16",
     "generation_num_beams",
+    "max_seq_length",
+    "class_weights",
 )
-"""Training arguments that affect the result."""
+"""Training and data arguments that affect the result, in the record and on the card."""
 
 
 def record_of(
@@ -66,11 +68,6 @@ def record_of(
         for split in ("train", "validation", "test")
         if (name := dataset if is_local else getattr(data_args, f"{split}_file")) is not None and split in rows
     }
-    further = {
-        "max_seq_length": data_args.max_seq_length,
-        "class_weights": " ".join(getattr(data_args, "class_weights", ())),
-        "temperature": getattr(task, "temperature", None),
-    }
     column_names = task.rows["train"].column_names
     return TrainingRecord(
         task=task.model_task,
@@ -80,7 +77,7 @@ def record_of(
         files=files,
         rows=dict(rows),
         scores=tuple(score for score in scores if math.isfinite(score.value)),
-        hyperparameters=hyperparameters_of(training_args) | {name: value for name, value in further.items() if value},
+        hyperparameters=hyperparameters_of(task),
         columns=columns_of(data_args),
         reports=dict(reports),
         has_pairs="text_pair" in column_names if "text" in column_names else None,
@@ -121,17 +118,23 @@ def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> A
     return dataclasses.replace(data_args, **added)
 
 
-def hyperparameters_of(training_args: TrainingArguments) -> dict[str, Any]:
-    """Return the training arguments that affect the result, except None and False values."""
-    values = {name: getattr(training_args, name, None) for name in HYPERPARAMETERS}
+def hyperparameters_of(task: Any) -> dict[str, Any]:
+    """Return the arguments of a task that affect the result, except None, False and empty lists."""
+    training_args = task.training_args
+    arguments = {**vars(training_args), **vars(task.args)}
+    values = {name: arguments.get(name) for name in HYPERPARAMETERS}
     del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]
     if training_args.world_size > 1:
         values["processes"] = training_args.world_size
-    return {
-        name: value.value if isinstance(value, Enum) else value
-        for name, value in values.items()
-        if value is not None and value is not False
-    }
+    values["temperature"] = getattr(task, "temperature", None)
+    return {name: _shown(value) for name, value in values.items() if value not in (None, []) and value is not False}
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as records have it."""
+    if isinstance(value, list):
+        return " ".join(value)
+    return value.value if isinstance(value, Enum) else value
 
 
 def scores_of_split(metrics: Mapping[str, Any], prefix: str) -> list[Score]:

@@ -50,7 +50,7 @@ def format_cell(cell: str | float) -> str:
     return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
 
 
-def score_section(scores: Sequence[Score]) -> Section:
+def score_section(title: str, scores: Sequence[Score]) -> Section:
     """Return the section of scores: a row for each of the first `MOST_SCORES` names, a column for each split."""
     splits = list(dict.fromkeys(score.split for score in scores))
     rows: dict[str, list[str | float]] = {"": [*splits]}
@@ -61,7 +61,7 @@ def score_section(scores: Sequence[Score]) -> Section:
     shown = table[: MOST_SCORES + 1]
     if left := len(table) - len(shown):
         shown.append([f"and {left} more in all_results.json"])
-    return Section("Scores", shown)
+    return Section(title, shown)
 
 
 def report_sections(split: str, report: Mapping[str, Any]) -> list[Section]:

@@ -57,6 +57,7 @@ class LocalAttentionTrainer(Trainer):
     """
 
     args: Any
+    label_smoother: Any
     optimizer: torch.optim.Optimizer | None
     push_in_progress: PushInProgress | None
 
@@ -72,7 +73,7 @@ class LocalAttentionTrainer(Trainer):
         if self.args.learning_rate is None:
             is_frozen = frozen_base_model(self.model) is not None
             self.args.learning_rate = FROZEN_RATE if is_frozen else RATE
-            if is_frozen:
+            if is_frozen and self.train_dataset is not None:
                 logger.info("The encoder is frozen: the default learning rate is %g.", FROZEN_RATE)
         if self.label_smoother is not None:
             self.label_smoother = _with_local_loss(self.label_smoother)

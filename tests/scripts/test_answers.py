@@ -94,6 +94,7 @@ def test_a_report_is_in_the_results_the_log_and_the_card(run, tmp_path, caplog):
     card = (tmp_path / "out" / "README.md").read_text()
     assert "| ant |" in card
     assert "| class_weights | ant=2.5 |" in card
+    assert "(constant: 0.333333)" in card
 
 
 def test_weights_of_classes_change_the_loss_of_their_rows(run):

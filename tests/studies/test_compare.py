@@ -78,7 +78,11 @@ def test_an_unfinished_seed_is_left_out_with_a_word(runs, capsys):
     assert capsys.readouterr().out.count("seed-2 is not finished") == 2
     atomic_write(runs / "cool-2" / UNFINISHED, "")
     assert compare(runs, "cool-*", "plain-*")["eval_accuracy"]["pairs"] == 2
-    assert "cool-2 is not finished" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "cool-2 is not finished" in out
+    row = next(line for line in out.splitlines() if "eval_accuracy (%)" in line)
+    mean, other, difference = map(float, row.split("|")[2:5])
+    assert mean - other == pytest.approx(difference, abs=0.02)
 
 
 def test_the_effect_size_is_in_deviations_of_a_run(runs):

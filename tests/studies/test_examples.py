@@ -83,6 +83,7 @@ def test_classifiers_differ(folder):
 REFUSED = {
     "cool sam squad.jsonl": "question-answering.*text-classification",
     "cool nowhere squad.jsonl": "nowhere has no predictions",
+    "seeds cool squad.jsonl": "such as seeds/seed-1",
     "sam rba squad.jsonl": "squad.jsonl",
     "sam rba few.csv": "predict_results.txt",
     "sam rba others.csv": "predict_results.txt has others",
@@ -97,6 +98,7 @@ REFUSED = {
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_cannot_be_compared_is_refused(words, folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
+    (folder / "seeds" / "seed-1").mkdir(parents=True)
     lines = (folder / "texts.csv").read_text()
     (folder / "few.csv").write_text("".join(lines.splitlines(keepends=True)[:3]))
     (folder / "others.csv").write_text(lines.replace("good", "red").replace("bad", "blue"))

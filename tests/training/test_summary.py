@@ -6,7 +6,7 @@ from hf_localattn.training.summary import Section, format_summary, score_section
 
 def test_sections_are_aligned():
     scores = [Score("validation", "accuracy", 0.5), Score("validation", "f1", 0.25), Score("test", "f1", float("nan"))]
-    sections = [Section("Nothing", []), Section("Run", [("rows", "4 train")]), score_section(scores)]
+    sections = [Section("Nothing", []), Section("Run", [("rows", "4 train")]), score_section("Scores", scores)]
     assert format_summary(sections).splitlines() == [
         "Run",
         "  rows  4 train",
@@ -18,4 +18,4 @@ def test_sections_are_aligned():
 
 
 def test_a_run_without_scores_has_no_table():
-    assert format_summary([score_section([])]) == ""
+    assert format_summary([score_section("Scores", [])]) == ""

@@ -77,7 +77,8 @@ class Model:
             encoded = self.tokenizer(
                 *columns, truncation=strategy, max_length=length, padding=True, return_attention_mask=True
             )
-            inputs, encodings = dict(encoded), encoded.encodings
+            inputs = dict(encoded)
+            encodings = encoded.encodings
         cut = sum(bool(encoding.overflowing) for encoding in encodings)
         if cut:
             print(f"warning: {cut} inputs are cut to the {length} tokens that the model takes.", file=sys.stderr)
@@ -123,7 +124,8 @@ class Model:
         length = len(inside)
         spans = np.triu(starts[:, None] * ends[None, :]) - np.triu(np.ones((length, length)), most_tokens)
         first, last = np.unravel_index(spans.argmax(), spans.shape)
-        start, end = encoding.offsets[first][0], encoding.offsets[last][1]
+        start, _ = encoding.offsets[first]
+        _, end = encoding.offsets[last]
         while end < len(passage) and unicodedata.category(passage[end]).startswith("M"):
             end += 1  # combining marks, which uncased tokenizers drop
         text = passage[start:end]
