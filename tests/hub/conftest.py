@@ -25,6 +25,7 @@ class Repository:
 
     def __init__(self, private=False):
         self.private, self.commits, self.messages, self.branches = private, {}, {}, {"main": ()}
+        self.lock = threading.Lock()
         self.commit("main", {}, "initial commit")
 
     def commit(self, branch, files, message):
@@ -110,8 +111,10 @@ class Handler(BaseHTTPRequestHandler):
             header, *changes = ((one["key"], one["value"]) for one in map(json.loads, body.splitlines()))
             added = {one["path"]: base64.b64decode(one["content"]) for key, one in changes if key == "file"}
             gone = {one["path"] for key, one in changes if key == "deletedFile"}
-            kept = {path: data for path, data in files.items() if path not in gone}
-            sha = repository.commit(revision, kept | added, header[1]["summary"])
+            with repository.lock:  # two uploads of a checkpoint may arrive together
+                last = repository.commits[repository.branches[revision][-1]]
+                kept = {path: data for path, data in last.items() if path not in gone}
+                sha = repository.commit(revision, kept | added, header[1]["summary"])
             return 200, {"commitUrl": f"{self.server.endpoint}/{name}/commit/{sha}", "commitOid": sha, "success": True}
         if what == "commits":
             of_all = {"message": "", "date": "2026-01-01T00:00:00.000Z", "authors": []}
