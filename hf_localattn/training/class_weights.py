@@ -60,11 +60,9 @@ def weighted_loss(
 ) -> torch.Tensor:
     """Compute the mean over rows of the cross-entropy times the weight of the class.
 
-    It is the sum divided by `num_items_in_batch`, if that is given. A loss of the local layers is added.
+    It is the sum divided by `num_items_in_batch`, if that is given.
     """
     logits = outputs["logits"]
     weight = logits.new_tensor(weights)
     loss = functional.cross_entropy(logits, labels, weight, reduction="sum", label_smoothing=label_smoothing)
-    if outputs.get("local_loss") is not None:
-        loss = loss + len(labels) * outputs["local_loss"]
     return loss / (num_items_in_batch or len(labels))

@@ -296,20 +296,18 @@ class LocalAttentionTrainer(Trainer):
             self.args = args
 
 
-def _with_local_loss(smoother: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Return a loss with smoothed labels that adds the loss of local layers, as heads do with a loss of their own."""
+def _with_local_loss(loss_of: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Return a loss of logits and labels that adds the loss of local layers, as heads do with a loss of their own."""
 
-    def smoothed_loss(
-        outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None, **options: Any
-    ) -> torch.Tensor:
-        loss = smoother(outputs, labels, num_items_in_batch=num_items_in_batch, **options)
+    def whole_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None, **options: Any) -> torch.Tensor:
+        loss = loss_of(outputs, labels, num_items_in_batch=num_items_in_batch, **options)
         local_loss = outputs.get("local_loss")
         if local_loss is None:
             return loss
         share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
         return loss + share * local_loss
 
-    return smoothed_loss
+    return whole_loss
 
 
 def _warn_of_failure(upload: Future[CommitInfo]) -> None:
@@ -342,6 +340,8 @@ class TaskTrainer(LocalAttentionTrainer):
         self.task = task
         self.scored: Any = None
         super().__init__(**kwargs)
+        if self.compute_loss_func is not None:
+            self.compute_loss_func = _with_local_loss(self.compute_loss_func)
         self.args.remove_unused_columns = True  # other columns of features are for the scores
         # The task scores all rows at once. Trainer's `compute_metrics`, which these three are for, is not used.
         self.args.eval_do_concat_batches = True

@@ -1,6 +1,7 @@
 """Trainer's loss, its two learning rates, and Lookahead."""
 
 import copy
+from functools import partial
 
 import datasets
 import pytest
@@ -12,8 +13,9 @@ from transformers import BertConfig, BertForSequenceClassification
 from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
 from hf_localattn.registry import FAMILIES
 from hf_localattn.training.arguments import TrainingArguments
+from hf_localattn.training.class_weights import weighted_loss
 from hf_localattn.training.optimizers import pretrained_parameters, with_lookahead
-from hf_localattn.training.trainer import LocalAttentionTrainer
+from hf_localattn.training.trainer import LocalAttentionTrainer, TaskTrainer
 from tests.models.test_generation import tiny_generator
 from tests.models.tiny import COMMON, ENCODER_HEADS, tiny_model, token_ids
 from tests.qa_helpers import tiny_bert, word_pieces
@@ -75,14 +77,21 @@ class Supervised(nn.Module):
         return {"loss": loss, "logits": logits, "local_loss": torch.tensor(2.0)}
 
 
-def test_smoothed_labels_keep_the_loss_of_local_layers(tmp_path):
+@pytest.mark.parametrize("count", [None, 8])
+def test_a_loss_of_logits_keeps_the_loss_of_local_layers(count, tmp_path):
     model = Supervised()
     batch = {"value": torch.randn(4, 2), "labels": torch.tensor([0, 2, 1, 1])}
-    losses = []
-    for factor in (0.0, 1e-9):
-        trainer = trainer_of(model, tmp_path, [], label_smoothing_factor=factor)
-        losses.append(trainer.compute_loss(model, dict(batch)).item())
-    assert losses[1] == pytest.approx(losses[0], abs=1e-6)
+    arguments = TrainingArguments(str(tmp_path), use_cpu=True, learning_rate=1e-3)
+    weighted = partial(weighted_loss, weights=[1.0, 1.0, 1.0])
+    trainers = [
+        trainer_of(model, tmp_path, [], label_smoothing_factor=1e-9),
+        TaskTrainer(task=None, model=model, args=arguments, compute_loss_func=weighted),
+    ]
+    expected = model(**batch)["loss"].item()
+    share = 1 if count is None else len(batch["labels"]) / count
+    for trainer in trainers:
+        loss = trainer.compute_loss(model, dict(batch), num_items_in_batch=count).item()
+        assert loss == pytest.approx(share * expected, abs=1e-6)
 
 
 def test_torchrun_looks_for_unused_parameters_only_in_models_of_others(tmp_path):
