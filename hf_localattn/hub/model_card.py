@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from hf_localattn.files import atomic_write
-from hf_localattn.hub.record import Score, TrainingRecord
+from hf_localattn.hub.record import RIVALS, Score, TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.installed.backbones import family_fields
 from hf_localattn.models.negation_finder import CUE_LABELS
@@ -36,8 +36,8 @@ WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")  # in transformer
 MOST_RESULTS = 5
 """Number of scores in the metadata, which the Hub shows. A table has all."""
 
-RIVALS = ("_of_constant", "_of_linear")
-"""Ends of the names of scores that plain rivals of the model have."""
+OF_RIVALS = tuple(f"_of_{name}" for name in RIVALS)
+"""Ends of the names of the scores of rivals."""
 
 
 def render_card(
@@ -79,7 +79,7 @@ def render_card(
     body = ENVIRONMENT.from_string(template).render(
         name=name,
         family=family and _notes(config, family, task, pipeline_task == "negation"),
-        rivals=RIVALS,
+        rivals=OF_RIVALS,
         has_query=family is not None and family.query is not None and not has_pairs,
         has_pairs=has_pairs,
         model_type=config["model_type"],
@@ -190,7 +190,7 @@ def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: st
 
 def _headline_scores(record: TrainingRecord) -> list[Score]:
     """Return the first scores of the model, without losses and NaN. Those of test rows come first."""
-    others = ("loss", "_before", *RIVALS)
+    others = ("loss", "_before", *OF_RIVALS)
     scores = [score for score in record.scores if not (score.metric.endswith(others) or math.isnan(score.value))]
     return sorted(scores, key=lambda score: not score.split.startswith("test"))[:MOST_RESULTS]
 

@@ -16,7 +16,7 @@ from hf_localattn.data.folds import split_rows
 from hf_localattn.data.rows import Data, Source
 from hf_localattn.errors import join_names, loading
 from hf_localattn.files import atomic_write
-from hf_localattn.hub import Score
+from hf_localattn.hub.record import RIVALS, Score
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
 from hf_localattn.tasks.stream import Stream, check_streaming
@@ -38,7 +38,7 @@ from hf_localattn.training.output_folder import (
     remove_optimizers,
     save_arguments,
 )
-from hf_localattn.training.rivals import RIVALS, rival_scores
+from hf_localattn.training.rivals import Rivals
 from hf_localattn.training.run_record import record_of, scores_of_split, with_recorded_columns
 from hf_localattn.training.saving import save_on_interrupt
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
@@ -302,13 +302,14 @@ class Run:
         self.data = task.rows  # of streamed training rows the first
         self.features = task.features  # without those of streamed rows
         self.scores: list[Score] = []
-        self.rivals: list[Score] = []
+        self.rival_scores: list[Score] = []
         """Scores of plain rivals, for the card."""
         self.files: list[str] = []
         """Files with predictions, in the output folder."""
         self.reports: dict[str, dict[str, Any]] = {}
         """Result of `class_report` for each split that has one."""
         self.frozen = frozen_states_of(trainer.model, trainer.args)
+        self.rivals = Rivals(task, self.frozen)
         self.sections: list[Section] = []
         """Further parts of the summary, between the scores and the folder."""
 
@@ -318,7 +319,7 @@ class Run:
             metrics = self.train() | self.evaluate() | self.predict()
         self.share()
         rivals = ", ".join(f"{name}: {text}" for name, text in RIVALS.items())
-        self.sections.append(score_section(f"Rivals ({rivals})", self.rivals))
+        self.sections.append(score_section(f"Rivals ({rivals})", self.rival_scores))
         for split, report in list(self.reports.items())[-1:]:
             self.sections += report_sections(split, report)
         scores = score_section("Scores", self.scores)
@@ -369,7 +370,7 @@ class Run:
         is_writer = args.do_train and args.should_save
         if is_writer:
             rows = {split: self._num_rows(split) for split in self.data}
-            record = record_of(self.task, self.model_args, rows, self.scores + self.rivals, self.reports)
+            record = record_of(self.task, self.model_args, rows, self.scores + self.rival_scores, self.reports)
             record.save(args.output_dir)
         if args.do_train and not args.push_to_hub:  # an upload writes the card, too
             self.trainer.create_model_card()
@@ -415,8 +416,8 @@ class Run:
                 metrics = trainer.evaluate(features, metric_key_prefix=prefix)
             if trainer.args.do_train:
                 model_scores = {name.removeprefix(f"{prefix}_"): value for name, value in metrics.items()}
-                rivals = rival_scores(self.task, split, model_scores, self.frozen)
-                self.rivals += [Score(split, name, value) for name, value in rivals.items()]
+                rivals = self.rivals.scores(split, model_scores)
+                self.rival_scores += [Score(split, name, value) for name, value in rivals.items()]
                 metrics |= {f"{prefix}_{name}": value for name, value in rivals.items()}
             scored = trainer.scored
             trainer.scored = None  # frees memory

@@ -57,6 +57,7 @@ class LocalAttentionTrainer(Trainer):
     """
 
     args: Any
+    compute_loss_func: Any
     label_smoother: Any
     optimizer: torch.optim.Optimizer | None
     push_in_progress: PushInProgress | None

@@ -9,7 +9,7 @@ from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.question_answering import QuestionAnswering
 from hf_localattn.tasks.text_classification import REPORTED, TextClassification
 from hf_localattn.tasks.token_classification import TokenClassification
-from hf_localattn.training.rivals import rival_scores
+from hf_localattn.training.rivals import Rivals
 
 
 class MeanStates:
@@ -71,7 +71,7 @@ CASES = {
 def test_rivals_are_scored_as_the_model(case, caplog):
     task, expected = CASES[case]
     score_name = next(iter(expected)).partition("_of_")[0]
-    results = rival_scores(task, "validation", {score_name: 0.5}, MeanStates())
+    results = Rivals(task, MeanStates()).scores("validation", {score_name: 0.5})
     assert results == pytest.approx(expected)
     assert ("not better" in caplog.text) == (case in ("classes", "sets", "choices"))
 
@@ -86,8 +86,8 @@ def test_some_models_have_no_rival():
     """Without training rows in memory (a stream), without labels, and for answers."""
     streamed = texts(SINGLE_LABEL, ("a", "b"), [(0, 0)], [(0, 0)])
     del streamed.features["train"]
-    assert rival_scores(streamed, "validation", {"accuracy": 1.0}) == {}
+    assert Rivals(streamed).scores("validation", {"accuracy": 1.0}) == {}
     task = CASES["choices"][0]
-    assert rival_scores(task, "validation", {}) == {}
+    assert Rivals(task).scores("validation", {}) == {}
     answers = task_with(QuestionAnswering, [{"input_ids": [1]}], [{"input_ids": [1]}], metrics={"f1": True})
-    assert rival_scores(answers, "validation", {"f1": 50.0}) == {}
+    assert Rivals(answers).scores("validation", {"f1": 50.0}) == {}
