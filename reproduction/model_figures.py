@@ -17,7 +17,8 @@ from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, token_weights
 from hf_localattn.parsing import parse_assignments
 from hf_localattn.studies.script_command import ScriptCommand
-from hf_localattn.tasks.run import choose_task, load_splits
+from hf_localattn.tasks.run import choose_task
+from hf_localattn.tasks.splits import load_splits
 from reproduction.figures import draw_points
 from reproduction.plan import Selection, data_of, options_of, script_of, tokenizer_settings
 from reproduction.tables import Row, TableTask, check_names

@@ -47,6 +47,9 @@ PLACE = "place"
 KNOWN_LABEL = "known_label"
 """Column of labels if some are missing (None). Scores need the others; a model would need all."""
 
+LABELED = "labeled_samples"
+"""Metric with the number of scored rows, if other rows have no label."""
+
 # a whole field of a tab-separated file in quotes; quotes in it are doubled
 _QUOTED_FIELD = re.compile(r'(?<![^\t\n])"((?:[^"]|"")*+)"(?=[\t\n]|\r\n|\Z)')
 
@@ -302,18 +305,12 @@ def label_column(labels: Collection[Any]) -> str | None:
     return KNOWN_LABEL if missing else "label"
 
 
-def labeled_rows(rows: Dataset, split: str) -> tuple[list[int], list[Any]]:
-    """Return the indices of the rows with a label, and these labels; log how many have none.
-
-    Both are empty if `rows` has no column `KNOWN_LABEL`. `split` is a name for the rows in the log.
-    """
+def labeled_rows(rows: Dataset) -> tuple[list[int], list[Any]]:
+    """Return the indices of the rows with a label, and these labels. Both are empty without a column `KNOWN_LABEL`."""
     if KNOWN_LABEL not in rows.column_names:
         return [], []
     labels = rows[KNOWN_LABEL][:]
     labeled = [row for row, label in enumerate(labels) if label is not None]
-    without = len(rows) - len(labeled)
-    message = "%d of %d %s rows have no label: the scores are those of the other %d."
-    logger.warning(message, without, len(rows), split, len(labeled))
     return labeled, [labels[row] for row in labeled]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from hf_localattn.data.choices import ChoiceColumns, MultipleChoiceCollator, choice_features, load_choices
 from hf_localattn.data.labels import SINGLE_LABEL, probabilities_from_logits
 from hf_localattn.data.prediction_table import check_input_columns, prediction_table
-from hf_localattn.data.rows import INPUT, Data, labeled_rows
+from hf_localattn.data.rows import INPUT, Data
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, table_of
 from hf_localattn.training.data_arguments import MultipleChoiceDataArguments
@@ -55,15 +55,10 @@ class MultipleChoice(Task):
 
         If some test rows have no label, the accuracy is that of the others, and `labeled_samples` counts these.
         """
-        predictions = np.argmax(outputs, axis=-1)
-        scores: dict[str, float] = {}
-        if labels is None:
-            labeled, known_labels = labeled_rows(self.rows[split], split)
-            if not labeled:
-                return Scored(outputs, {})
-            predictions = predictions[labeled]
-            labels = np.asarray(known_labels)
-            scores["labeled_samples"] = len(labeled)
+        logits, labels, scores = self.of_labeled_rows(split, outputs, labels)
+        if not len(labels):
+            return Scored(outputs, {})
+        predictions = np.argmax(logits, axis=-1)
         scores["accuracy"] = SCORES["accuracy"](predictions, labels)
         return Scored(outputs, scores, pair=(predictions, labels))
 

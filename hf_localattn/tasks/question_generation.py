@@ -10,7 +10,7 @@ from transformers import DataCollatorForSeq2Seq, PreTrainedModel, PreTrainedToke
 
 from hf_localattn.data.generation import REFERENCE, generation_features
 from hf_localattn.data.questions import load_answered
-from hf_localattn.data.rows import Data, labeled_rows
+from hf_localattn.data.rows import LABELED, Data, labeled_rows
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.generation_scores import meteor_name
 from hf_localattn.tasks.task import Encoder, Scored, Task, input_length
@@ -91,11 +91,11 @@ class QuestionGeneration(Task):
         if REFERENCE in features.column_names:
             references = list(features[REFERENCE])
         else:
-            labeled, references = labeled_rows(self.rows[split], split)
+            labeled, references = labeled_rows(self.rows[split])
             if not labeled:
                 return Scored(texts, scores)
             predictions = [texts[row] for row in labeled]
-            scores["labeled_samples"] = len(labeled)
+            scores[LABELED] = len(labeled)
         scores |= load_metric("generation").compute(predictions=predictions, references=references)
         notes = {"bleu_signature": scores.pop("bleu_signature")}
         return Scored(texts, scores, notes=notes, pair=(predictions, references))

@@ -12,15 +12,14 @@ from typing import Any
 import datasets
 from transformers import PreTrainedTokenizerBase
 
-from hf_localattn.data.folds import split_rows
-from hf_localattn.data.rows import Data, Source
-from hf_localattn.errors import join_names, loading
+from hf_localattn.errors import join_names
 from hf_localattn.files import atomic_write
 from hf_localattn.hub.record import RIVALS, Score
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
-from hf_localattn.tasks.stream import Stream, check_streaming
-from hf_localattn.tasks.task import LIMITS, PARTS, DataArguments, Splits, Task, prefix_of
+from hf_localattn.tasks.splits import load_splits
+from hf_localattn.tasks.stream import check_streaming
+from hf_localattn.tasks.task import DataArguments, Task, prefix_of
 from hf_localattn.tasks.token_classification import TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.data_arguments import NEGATION
@@ -140,113 +139,6 @@ def prepare_run(
     return Run(task, trainer, model_args, arguments)
 
 
-def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None]:
-    """Load the rows of the splits that a run needs, and limit their numbers.
-
-    With `held_out` of the data arguments, test and validation rows are held out from the training data, unless they
-    have files, and test rows must have labels. If training rows are streamed, the split "train" has the first ones.
-
-    Args:
-        task: the task with its arguments.
-        **hub_arguments: arguments of `datasets.load_dataset`.
-
-    Returns:
-        The splits, and the stream of the training rows, or None.
-    """
-    args = task.args
-    if args.num_folds is not None and args.held_out is None:
-        raise ValueError("--num_folds makes several runs: run them with hf_localattn.studies.command.run_task.")
-    hub: Mapping[str, Any] = {}
-    if args.dataset_name is not None:
-        with loading("data set", args.dataset_name):
-            hub = datasets.load_dataset(
-                args.dataset_name,
-                args.dataset_config_name,
-                streaming=args.streaming,
-                **hub_arguments,
-            )
-    folds = {} if args.held_out is None else read_folds(task, hub)
-    data = Splits()
-    stream = None
-    for part, prefix in PARTS.items():
-        if not getattr(task.training_args, f"do_{prefix}"):
-            continue
-        if part == "train" and args.streaming:
-            stream = Stream(task, sources_of(task, part, hub)[part], row_limit(task, part))
-            data[part] = stream.head()
-        elif part in folds:
-            data[part] = limited(task, part, folds[part])
-        else:
-            for split, source in sources_of(task, part, hub).items():
-                data[split] = limited(task, part, read_split(task, part, source))
-    return data, stream
-
-
-def sources_of(task: Task, part: str, hub: Mapping[str, Any]) -> dict[str, Data]:
-    """Return the file of a part of the data, or its splits on the Hub, by name of the split in the run.
-
-    The first split of a part on the Hub is named after the part.
-
-    Raises:
-        ValueError: there are no data for the part.
-    """
-    args = task.args
-    if file := args.files[part]:
-        return {part: file}
-    possible = (part, f"{part}_matched", f"{part}_mismatched")  # MNLI has the latter two
-    names = [name for name in possible if name in hub]
-    if not names:
-        instead = f"the data set has {', '.join(hub)}" if hub else f"give --{part}_file"
-        option = f"--do_{PARTS[part]}"
-        if part == "validation":
-            option = "--do_eval, --early_stopping_patience or --search_space"
-        raise ValueError(f"{option} needs {part} data: {instead}.")
-    sources: dict[str, Data] = {}
-    for name in names:
-        split = name if sources else part
-        sources[split] = Source(f"{args.dataset_name} ({name})", hub[name])
-    return sources
-
-
-def read_split(task: Task, part: str, source: Data) -> datasets.Dataset:
-    """Read the rows of a split. Those of a streamed split are read up to the limit."""
-    if isinstance(source, Source) and isinstance(source.rows, datasets.IterableDataset):
-        rows = source.rows
-        limit = row_limit(task, part)
-        first_rows = list(rows if limit is None else rows.take(limit))
-        source = Source(source.name, datasets.Dataset.from_list(first_rows, features=rows.features))
-    is_labeled = part != "test" or task.args.held_out is not None
-    return task.read(source, is_labeled)
-
-
-def read_folds(task: Task, hub: Mapping[str, Any]) -> Splits:
-    """Read the training data, and hold out the rows of the parts that have no file of their own."""
-    args = task.args
-    rows = task.read(sources_of(task, "train", hub)["train"], True)
-    held_out = [part for part in ("test", "validation") if args.files[part] is None]
-    return split_rows(
-        rows,
-        args.held_out,
-        held_out,
-        group_column=task.group_column,
-        class_column=task.class_column,
-    )
-
-
-def row_limit(task: Task, part: str) -> int | None:
-    """Return the number of rows to load of a part; None for all."""
-    limit = getattr(task.args, LIMITS[part])
-    return None if limit is None else limit + task.rows_beyond_limit
-
-
-def limited(task: Task, part: str, rows: datasets.Dataset) -> datasets.Dataset:
-    """Return the first rows of a part up to its limit, or drawn ones."""
-    if part == "train" and task.args.draw_train_samples:
-        rows = rows.shuffle(task.training_args.seed)
-    limit = row_limit(task, part)
-    return rows if limit is None else rows.select(range(min(limit, len(rows))))
-
-
 def make_features(task: Task, split: str, rows: Any, tokenizer: PreTrainedTokenizerBase) -> Any:
     """Convert the rows of a split into model inputs."""
     function, arguments = task.encoder(split)
@@ -310,21 +202,13 @@ class Run:
         """Result of `class_report` for each split that has one."""
         self.frozen = frozen_states_of(trainer.model, trainer.args)
         self.rivals = Rivals(task, self.frozen)
-        self.sections: list[Section] = []
-        """Further parts of the summary, between the scores and the folder."""
 
     def execute(self) -> dict[str, float]:
         """Train, evaluate, predict and upload according to the training arguments, and return all metrics."""
         with self.frozen.reading(self.features) if self.frozen else nullcontext():
             metrics = self.train() | self.evaluate() | self.predict()
         self.share()
-        rivals = ", ".join(f"{name}: {text}" for name, text in RIVALS.items())
-        self.sections.append(score_section(f"Rivals ({rivals})", self.rival_scores))
-        for split, report in list(self.reports.items())[-1:]:
-            self.sections += report_sections(split, report)
-        scores = score_section("Scores", self.scores)
-        sections = [self._run_section(metrics), scores, *self.sections, self._folder_section()]
-        logger.info("The run has ended.\n%s", format_summary(sections))
+        logger.info("The run has ended.\n%s", format_summary(self._summary(metrics)))
         return metrics
 
     def train(self) -> dict[str, float]:
@@ -380,6 +264,19 @@ class Run:
             self.trainer.push_to_hub()
         if is_writer and not args.keep_checkpoints:
             remove_optimizers(args.output_dir)
+
+    def _summary(self, metrics: Mapping[str, Any]) -> list[Section]:
+        """Return the sections of the summary, with the classes of the last split."""
+        rivals = ", ".join(f"{name}: {text}" for name, text in RIVALS.items())
+        sections = [
+            self._run_section(metrics),
+            score_section("Scores", self.scores),
+            score_section(f"Rivals ({rivals})", self.rival_scores),
+        ]
+        if self.reports:
+            split, report = list(self.reports.items())[-1]
+            sections += report_sections(split, report)
+        return [*sections, self._folder_section()]
 
     def _run_section(self, metrics: Mapping[str, Any]) -> Section:
         """Return the section of the summary with the model, the rows, and the training."""

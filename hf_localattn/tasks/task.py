@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import datasets
+import numpy as np
 import torch
 from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.data.rows import Data, Source, open_source, row_numbers
+from hf_localattn.data.rows import LABELED, Data, Source, labeled_rows, open_source, row_numbers
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.registry import family_of
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -243,6 +244,18 @@ class Task:
             labels: labels of all features, or None.
         """
         raise NotImplementedError
+
+    def of_labeled_rows(
+        self, split: str, outputs: np.ndarray, labels: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
+        """Return the outputs for the rows of a split that have a label, these labels, and `labeled_samples`.
+
+        The latter counts them, if `labels` is None since other rows have no label.
+        """
+        if labels is not None:
+            return outputs, labels, {}
+        labeled, known_labels = labeled_rows(self.rows[split])
+        return outputs[labeled], np.asarray(known_labels), {LABELED: len(labeled)}
 
     def constant_outputs(self, split: str) -> Any:
         """Return outputs for a split that are the same for all rows, the best for the training rows.

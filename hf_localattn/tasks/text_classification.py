@@ -24,7 +24,7 @@ from hf_localattn.data.labels import (
     probabilities_from_logits,
 )
 from hf_localattn.data.prediction_table import check_input_columns, prediction_table
-from hf_localattn.data.rows import INPUT, Data, labeled_rows
+from hf_localattn.data.rows import INPUT, Data
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
 from hf_localattn.errors import join_names
@@ -191,17 +191,10 @@ class TextClassification(Task):
         If some test rows have no label, the scores are those of the others, and `labeled_samples` counts these.
         """
         problem_type = self.labels.problem_type
-        predictions = predictions_from_logits(outputs, problem_type)
-        logits = outputs
-        scores: dict[str, float] = {}
-        if labels is None:
-            labeled, known_labels = labeled_rows(self.rows[split], split)
-            if not labeled:  # test rows of GLUE
-                return Scored(outputs, {})
-            predictions = predictions[labeled]
-            logits = logits[labeled]
-            labels = np.asarray(known_labels)
-            scores["labeled_samples"] = len(labeled)
+        logits, labels, scores = self.of_labeled_rows(split, outputs, labels)
+        if not len(labels):  # test rows of GLUE
+            return Scored(outputs, {})
+        predictions = predictions_from_logits(logits, problem_type)
         scores |= {name: SCORES[name](predictions, labels) for name in self.score_names}
         if self.combined:
             scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))

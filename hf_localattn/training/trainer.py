@@ -20,6 +20,7 @@ from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer,
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput, HubStrategy, SaveStrategy, TrainOutput
 from transformers.utils import PushInProgress
 
+from hf_localattn.data.rows import LABELED
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
@@ -369,6 +370,11 @@ class TaskTrainer(LocalAttentionTrainer):
         split = split_of(metric_key_prefix)
         self.scored = self.task.score(split, output.predictions, output.label_ids)
         scores = self.scored.scores
+        if LABELED in scores:
+            count = len(self.task.rows[split])
+            labeled = scores[LABELED]
+            message = "%d of %d %s rows have no label: the scores are those of the other %d."
+            logger.warning(message, count - labeled, count, split, labeled)
         if self.task.further_metric is not None and self.scored.pair is not None:
             predictions, references = self.scored.pair
             result = self.task.further_metric.compute(predictions=predictions, references=references)

@@ -76,7 +76,7 @@ def test_targets_have_the_order_of_the_labels(rows, labels, expected):
     assert number_labels(load(*rows), labels)["label"][:] == expected
     partly = number_labels(load(*rows, None, require_labels=False), labels)
     assert partly[KNOWN_LABEL][:] == [*expected, None]
-    assert labeled_rows(partly, "test") == ([0, 1][: len(rows)], expected)
+    assert labeled_rows(partly) == ([0, 1][: len(rows)], expected)
     unlabeled = number_labels(load(None, None, require_labels=False), labels)
     assert unlabeled.column_names == ["text"]
 

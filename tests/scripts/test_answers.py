@@ -8,7 +8,7 @@ import pytest
 from transformers import pipeline
 
 from tests.qa_helpers import write_jsonl
-from tests.scripts.conftest import TEXTS, labeled
+from tests.scripts.conftest import ROWS, TEXTS, labeled
 
 CALIBRATED = {"temperature_scaling": True, "max_steps": 12, "learning_rate": 5e-3}
 
@@ -83,6 +83,17 @@ def test_calibrated_probabilities_are_those_of_a_stock_pipeline(data, options, r
     texts = [{"text": row[first], **({"text_pair": row[second[0]]} if second else {})} for row in rows]
     for row, scores in zip(table_of(out), classify(texts), strict=True):
         assert probabilities_of(row) == pytest.approx({one["label"]: one["score"] for one in scores}, abs=1e-5)
+
+
+@pytest.mark.parametrize(("script", "data"), [("glue", "classes"), ("swag", "letters"), ("qg", "answered")])
+def test_missing_labels_are_told_once(script, data, run, tmp_path, caplog):
+    """Also if plain rivals of the model are scored on the same rows."""
+    label = "question" if script == "qg" else "label"
+    rows = [dict(row) for row in ROWS[data][:3]]
+    rows[1][label] = None
+    metrics = run(script, f"{data}.jsonl", "train predict", test_file=str(write_jsonl(tmp_path / "test.jsonl", rows)))
+    assert metrics["predict_labeled_samples"] == 2
+    assert caplog.text.count("1 of 3 test rows have no label: the scores are those of the other 2.") == 1
 
 
 def test_a_report_is_in_the_results_the_log_and_the_card(run, tmp_path, caplog):

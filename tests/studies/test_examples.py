@@ -9,7 +9,7 @@ from hf_localattn.cli import main
 from hf_localattn.files import atomic_write
 from hf_localattn.studies.examples import compare_examples
 from hf_localattn.tasks import TextClassification
-from hf_localattn.tasks.run import load_splits
+from hf_localattn.tasks.splits import load_splits
 from hf_localattn.training.output_folder import digest_of
 from tests.script_helpers import assert_one_line_error
 

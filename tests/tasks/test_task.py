@@ -21,7 +21,7 @@ from hf_localattn.tasks import (
     prepare_run,
     question_generation,
 )
-from hf_localattn.tasks.run import load_splits
+from hf_localattn.tasks.splits import load_splits
 from hf_localattn.tasks.stream import Stream
 from hf_localattn.tasks.task import checkpoint_labels, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -73,16 +73,15 @@ def test_a_task_from_outside_trains_evaluates_and_predicts(tmp_path):
 
 
 @pytest.mark.parametrize("task_class", [TextClassification, MultipleChoice])
-def test_test_rows_without_a_label_have_predictions_and_no_scores(task_class, caplog):
+def test_test_rows_without_a_label_have_predictions_and_no_scores(task_class):
     task = object.__new__(task_class)
     task.rows = {"test": Dataset.from_dict({"text": ["x"] * 4, "known_label": [1, None, 0, 1]})}
     task.labels, task.score_names, task.combined = labels("a b"), ("accuracy",), ()
     scored = task.score("test", np.array([[0, 1]] * 4), None)
     assert (len(scored.predictions), scored.scores) == (4, {"labeled_samples": 3, "accuracy": pytest.approx(2 / 3)})
-    assert "1 of 4 test rows" in caplog.text
 
 
-def test_questions_are_generated_for_all_rows_and_scored_where_there_is_one(monkeypatch, caplog):
+def test_questions_are_generated_for_all_rows_and_scored_where_there_is_one(monkeypatch):
     task = object.__new__(QuestionGeneration)
     task.tokenizer = MagicMock(pad_token_id=0, batch_decode=lambda ids, skip_special_tokens: ["Who?", "a", "b"])
     task.training_args = MagicMock(generation_num_beams=2)
@@ -93,7 +92,6 @@ def test_questions_are_generated_for_all_rows_and_scored_where_there_is_one(monk
     scored = task.score("test", np.ones((3, 2), int), None)
     assert (len(scored.predictions), scored.pair) == (3, (["Who?", "b"], ["Who?", "b"]))
     assert scored.scores["labeled_samples"] == 2
-    assert "1 of 3 test rows" in caplog.text
 
 
 def test_all_splits_are_read_as_the_first_one(tmp_path):
