@@ -156,3 +156,9 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
         raise ValueError(f"{path} is not the configuration of a model: `model_type` or `backbone_config` is missing.")
     return config
+
+
+def read_run(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the arguments of a run and the digests of its data; nothing for a folder without `run.json`."""
+    path = Path(folder, RUN)
+    return read_json(path) if path.is_file() else {}

@@ -28,6 +28,7 @@ from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.models.negation_finder import CUE_KINDS
 from hf_localattn.names import find_files, resolve_backbone
 from hf_localattn.parsing import parse_assignments
+from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
 from hf_localattn.studies.results import finished
 from reproduction.shipped_model import write_shipped_card, write_shipped_model
@@ -298,21 +299,21 @@ def _annotated(row: dict[str, Any], cue: list[int], scope: list[int]) -> dict[st
 
 def table(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """Return the means over seeds as a Markdown table, with the range of several seeds."""
-    lines = ["| model | set | cues | words in scope | with found cues | official |", "|---|---|---|---|---|---|"]
+    rows = []
     for model, seeds in scores.items():
         for name, first in seeds[0].items():
             if name == "traps":
                 continue
             cells = [_cell([seed[name][score] for seed in seeds]) if score in first else "" for score in SCORES]
-            lines.append(f"| {model} | {name} | {' | '.join(cells)} |")
+            rows.append([model, name, *cells])
         for convention in seeds[0]["traps"]:
             traps = [seed["traps"][convention] for seed in seeds]
             parts = [f"accuracy {_cell([trap['all']['accuracy']['value'] for trap in traps])}"]
             for domain in traps[0]["domain"]:
                 accuracies = [trap["domain"][domain]["accuracy"]["value"] for trap in traps]
                 parts.append(f"{domain} {_cell(accuracies)}")
-            lines.append(f"| {model} | traps, {convention} | {', '.join(parts)} | | | |")
-    return "\n".join(lines)
+            rows.append([model, f"traps, {convention}", ", ".join(parts), "", "", ""])
+    return markdown_table(["model", "set", "cues", "words in scope", "with found cues", "official"], rows)
 
 
 def _cell(values: Sequence[float]) -> str:

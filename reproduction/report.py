@@ -15,8 +15,8 @@ from pandas import DataFrame
 
 from hf_localattn.files import atomic_write
 from hf_localattn.parsing import format_value
-from hf_localattn.studies.compare import Comparison, compare_runs, holm
-from hf_localattn.studies.comparison_files import format_interval, format_p
+from hf_localattn.studies.compare import compare_runs, holm
+from hf_localattn.studies.comparison_files import Comparison, format_interval, format_p, markdown_table
 from hf_localattn.studies.results import write_results
 from reproduction.corpora import load_corpora
 from reproduction.measures import UNREAD
@@ -303,10 +303,7 @@ def as_markdown(report: Mapping[str, Any]) -> str:
         columns.remove("difference")
     lines = [f"## {report['title']}", "", f"{report['source']} (`{report['table']}`).", ""]
     lines += [f"* {text}" for text in _about(report)]
-    lines += ["", _line(columns), _line(["---"] * len(columns))]
-    for row in rows:
-        lines.append(_line(row[column] for column in columns))
-    lines.append("")
+    lines += ["", markdown_table(columns, ([row[column] for column in columns] for row in rows)), ""]
     lines += [f"* {note}" for note in [*_notes(cells, baselines), *report["notes"]]]
     lines += ["", "```bash", report["command"], "```"]
     return "\n".join(lines) + "\n"
@@ -377,7 +374,3 @@ def _about(report: Mapping[str, Any]) -> Iterator[str]:
         environments[f"{versions}, on {run['device']}"] += 1
     for environment, count in environments.items():
         yield f"{count} run{'' if count == 1 else 's'}: {environment}."
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"

@@ -22,11 +22,11 @@ def prediction_columns(names: Iterable[object]) -> list[str]:
 
 
 def check_input_columns(rows: Dataset, names: Iterable[object]) -> None:
-    """Raise `ValueError` if a row of the input has a column that the table adds."""
+    """Raise `ValueError` if a row of the input has a column that the table adds. Other rows have no column `INPUT`."""
     added = {INDEX, *prediction_columns(names)}
-    for row in rows:
-        if common := added.intersection(json.loads(row[INPUT])):
-            place = row.get(PLACE, "test data")
+    for index, text in enumerate(rows[INPUT] if INPUT in rows.column_names else ()):
+        if common := added.intersection(json.loads(text)):
+            place = rows[index].get(PLACE, "test data")
             raise ValueError(f"{place}: predictions.csv adds the column {min(common)!r}: rename that of the data.")
 
 

@@ -8,42 +8,19 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from hf_localattn.errors import join_names
 from hf_localattn.extras import LazyExtra
-from hf_localattn.studies.comparison_files import WRITERS, ScoreRow, Table, check_output, markdown
+from hf_localattn.studies.comparison_files import WRITERS, Comparison, ScoreRow, Table, check_output, markdown
 from hf_localattn.studies.results import Result, load_result
 
 special = LazyExtra("scipy.special", "train", "An interval")
 
 SAME = 1e-9
 """Values that vary less than this, relative to their size, are equal except for rounding."""
-
-
-@dataclass
-class Comparison:
-    """Difference between the runs of two results with the same seeds or folds. Everything unknown is None.
-
-    Attributes:
-        difference: mean difference over the pairs of runs, with its 95 % `interval`.
-        p_value: two-sided p-value of a paired t-test.
-        corrected_p_value: the same after a correction for all comparisons of a table.
-        effect_size: Cohen's d, the difference in standard deviations of a run (the root of both variances' mean).
-        pairs: number of runs that both results have.
-        remark: reason for a missing or limited comparison.
-    """
-
-    difference: float | None = None
-    interval: tuple[float, float] | None = None
-    p_value: float | None = None
-    corrected_p_value: float | None = None
-    effect_size: float | None = None
-    pairs: int = 0
-    remark: str | None = None
 
 
 def method_of(folds: int | None) -> str:
@@ -203,7 +180,7 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
     corrected = holm([comparison.p_value for comparison in comparisons.values()])
     for comparison, p_value in zip(comparisons.values(), corrected, strict=True):
         comparison.corrected_p_value = p_value
-    rows = [ScoreRow(name, a.scores(name), b.scores(name), vars(comparisons[name])) for name in comparisons]
+    rows = [ScoreRow(name, a.scores(name), b.scores(name), comparisons[name]) for name in comparisons]
     table = Table(first, second, a.folds, rows, _notes(comparisons, a, b))
     if output is not None:
         WRITERS[output.suffix](output, table)

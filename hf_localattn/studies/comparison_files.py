@@ -9,7 +9,6 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_write
@@ -19,18 +18,40 @@ COLUMNS = ("score", "A", "B", "A - B", "95 % interval", "corrected p (n)", "d")
 
 
 @dataclass
+class Comparison:
+    """Difference between the runs of two results with the same seeds or folds. Everything unknown is None.
+
+    Attributes:
+        difference: mean difference over the pairs of runs, with its 95 % `interval`.
+        p_value: two-sided p-value of a paired t-test.
+        corrected_p_value: the same after a correction for all comparisons of a table.
+        effect_size: Cohen's d, the difference in standard deviations of a run (the root of both variances' mean).
+        pairs: number of runs that both results have.
+        remark: reason for a missing or limited comparison.
+    """
+
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    corrected_p_value: float | None = None
+    effect_size: float | None = None
+    pairs: int = 0
+    remark: str | None = None
+
+
+@dataclass
 class ScoreRow:
     """A score of two results.
 
     Attributes:
         first: values of the first result, by index of the run; `second` has those of the other one.
-        comparison: fields of `Comparison`.
+        comparison: difference of the first values from the second.
     """
 
     name: str
     first: Mapping[int, float]
     second: Mapping[int, float]
-    comparison: Mapping[str, Any]
+    comparison: Comparison
 
     @property
     def means(self) -> tuple[float, float]:
@@ -38,6 +59,11 @@ class ScoreRow:
         common = self.first.keys() & self.second.keys()
         means = [statistics.fmean(values[index] for index in common) for values in (self.first, self.second)]
         return means[0], means[1]
+
+    @property
+    def difference(self) -> float:
+        first, second = self.means
+        return first - second
 
     @property
     def scale(self) -> int:
@@ -50,13 +76,14 @@ class ScoreRow:
 
     def texts(self) -> list[str]:
         """Return the texts of the columns."""
-        effect_size = self.comparison["effect_size"]
+        comparison = self.comparison
+        effect_size = comparison.effect_size
         return [
             self.title,
             *(f"{self.scale * mean:.2f}" for mean in self.means),
-            f"{self.scale * self.comparison['difference']:+.2f}",
-            format_interval(self.comparison["interval"], self.scale),
-            f"{format_p(self.comparison['corrected_p_value'])} ({self.comparison['pairs']})",
+            f"{self.scale * self.difference:+.2f}",
+            format_interval(comparison.interval, self.scale),
+            f"{format_p(comparison.corrected_p_value)} ({comparison.pairs})",
             "-" if effect_size is None else f"{effect_size:+.2f}",
         ]
 
@@ -90,9 +117,9 @@ def format_p(value: float | None) -> str:
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown."""
+    """Return a table in Markdown. Cells have "/" in place of "|"."""
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |" for cells in lines)
 
 
 def markdown(table: Table) -> str:
@@ -111,7 +138,7 @@ def check_output(path: Path) -> None:
 
 def _write_json(path: Path, table: Table) -> None:
     content = dict(vars(table))
-    content["scores"] = {row.name: row.comparison for row in content.pop("rows")}
+    content["scores"] = {row.name: vars(row.comparison) for row in content.pop("rows")}
     write_results(path, content)
 
 
@@ -121,8 +148,8 @@ def _write_csv(path: Path, table: Table) -> None:
     names = ("difference", "p_value", "corrected_p_value", "effect_size", "pairs")
     writer.writerow(["score", table.first, table.second, "low", "high", *names])
     for row in table.rows:
-        interval = row.comparison["interval"] or ("", "")
-        writer.writerow([row.name, *row.means, *interval, *map(row.comparison.get, names)])
+        interval = row.comparison.interval or ("", "")
+        writer.writerow([row.name, *row.means, *interval, *(getattr(row.comparison, name) for name in names)])
     atomic_write(path, text.getvalue())
 
 
@@ -151,8 +178,8 @@ def _write_plot(path: Path, table: Table) -> None:
     figure = Figure(figsize=(6.4, 1.1 + 0.8 * count), layout="constrained")
     axes = figure.subplots(count, 1, squeeze=False)[:, 0]
     for axis, row in zip(axes, table.rows, strict=True):
-        mean = row.comparison["difference"]
-        low, high = row.comparison["interval"] or (mean, mean)
+        mean = row.difference
+        low, high = row.comparison.interval or (mean, mean)
         axis.axvline(0, color="0.6", linewidth=1)
         for index in row.first.keys() & row.second.keys():
             axis.plot(

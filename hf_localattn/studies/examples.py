@@ -17,7 +17,7 @@ from hf_localattn.data.rows import row_numbers
 from hf_localattn.errors import join_names
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.squad_scores import answer_scores, is_blank
-from hf_localattn.names import RUN, find_files
+from hf_localattn.names import find_files, read_run
 from hf_localattn.parsing import read_json
 from hf_localattn.tasks import QuestionAnswering, TextClassification
 from hf_localattn.training.output_folder import digest_of
@@ -110,7 +110,7 @@ def _find_rows(predictions: Sequence[Predictions], path: str) -> tuple[Dataset, 
     """Return the rows of a file that a model has predicted, and these predictions."""
     task = predictions[0].task
     folder = predictions[0].file.parent
-    arguments = read_json(folder / RUN) if (folder / RUN).is_file() else {}
+    arguments = read_run(folder)
     if arguments.get("num_folds") is not None:
         raise ValueError(f"{folder} is a fold of a cross-validation, whose rows have no file. Compare whole runs.")
     # The task reads the rows as in the run, so that their digest is that of the run.

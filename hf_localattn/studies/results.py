@@ -16,7 +16,7 @@ from typing import Any
 
 from hf_localattn.errors import join_names
 from hf_localattn.files import UNFINISHED, atomic_write
-from hf_localattn.names import NO_SCORES, RESULTS, RUN
+from hf_localattn.names import NO_SCORES, RESULTS, read_run
 from hf_localattn.parsing import read_json
 
 FOLDS = "folds.json"
@@ -114,7 +114,7 @@ def _result_of_folds(folder: Path) -> Result:
         if scores is None:
             raise ValueError(f"{path} is not the output folder of a finished run: repeat the command of the folds.")
         metrics[index] = scores
-    data = {index: _data_of(_arguments(path)) for index, path in folders.items()}
+    data = {index: _data_of(read_run(path)) for index, path in folders.items()}
     return Result(count, metrics, data)
 
 
@@ -129,7 +129,7 @@ def _result_of_seeds(name: str, folders: Iterable[Path]) -> Result:
         if scores is None:
             unfinished.append(folder)
             continue
-        arguments = _arguments(folder)
+        arguments = read_run(folder)
         seed = arguments.get("seed", 0)
         if seed in metrics:
             raise ValueError(f"{name} has several runs with seed {seed}: name each seed once.")
@@ -141,12 +141,6 @@ def _result_of_seeds(name: str, folders: Iterable[Path]) -> Result:
             " TABLE.json:ROW, and several seeds by a pattern in quotes."
         )
     return Result(None, metrics, data, tuple(unfinished))
-
-
-def _arguments(folder: Path) -> dict[str, Any]:
-    """Return the arguments of a run and the digests of its data; nothing for a run without training."""
-    path = folder / RUN
-    return read_json(path) if path.is_file() else {}
 
 
 def _data_of(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from hf_localattn.data.choices import ChoiceColumns, MultipleChoiceCollator, choice_features, load_choices
 from hf_localattn.data.labels import SINGLE_LABEL, probabilities_from_logits
 from hf_localattn.data.prediction_table import check_input_columns, prediction_table
-from hf_localattn.data.rows import INPUT, Data
+from hf_localattn.data.rows import Data
 from hf_localattn.metrics.classification_scores import SCORES
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, table_of
 from hf_localattn.training.data_arguments import MultipleChoiceDataArguments
@@ -40,8 +40,7 @@ class MultipleChoice(Task):
 
     def prepare_rows(self, data: Splits) -> Splits:
         for rows in data.values():
-            if INPUT in rows.column_names:
-                check_input_columns(rows, range(len(rows[0]["choices"])))
+            check_input_columns(rows, range(len(rows[0]["choices"])))
         return data
 
     def encoder(self, split: str) -> Encoder:

@@ -24,7 +24,7 @@ from hf_localattn.data.labels import (
     probabilities_from_logits,
 )
 from hf_localattn.data.prediction_table import check_input_columns, prediction_table
-from hf_localattn.data.rows import INPUT, Data
+from hf_localattn.data.rows import Data
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
 from hf_localattn.data.words import TokenColumns, load_label_names
 from hf_localattn.errors import join_names
@@ -149,8 +149,7 @@ class TextClassification(Task):
     def prepare_rows(self, data: Splits) -> Splits:
         prepared = Splits()
         for split, rows in data.items():
-            if INPUT in rows.column_names:
-                check_input_columns(rows, self.labels.names)
+            check_input_columns(rows, self.labels.names)
             may_be_missing = split.startswith("test")
             prepared[split] = number_labels(rows, self.labels, may_be_missing=may_be_missing)
         if self.args.class_weights and self.compute_loss is None:  # not again for each part of a stream

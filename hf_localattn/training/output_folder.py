@@ -21,8 +21,7 @@ from transformers import TrainerState
 from hf_localattn.data.rows import PLACE
 from hf_localattn.errors import join_names
 from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
-from hf_localattn.names import RUN
-from hf_localattn.parsing import read_json
+from hf_localattn.names import RUN, read_run
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.run_loss import LOSSES
 
@@ -250,8 +249,7 @@ def check_same_run(folder: str | Path, arguments: Mapping[str, Any], *, is_longe
         arguments: result of `arguments_of`, or digests of data by split.
         is_longer: the number of steps and epochs may differ.
     """
-    path = Path(folder, RUN)
-    recorded = read_json(path) if path.is_file() else {}
+    recorded = read_run(folder)
     for name, value in arguments.items():
         is_fixed = name in recorded and not (is_longer and name in LENGTHS)
         if is_fixed and recorded[name] != value:
