@@ -73,11 +73,11 @@ def negation(
         finder: Any = pipeline("negation", model=model, convention=convention, split_lines=split_lines)
     try:
         for text in texts:
-            found = finder(text)
+            findings = finder(text)
             if as_json:
-                print(json.dumps({"text": text, "negations": found}, ensure_ascii=False), flush=True)
+                print(json.dumps({"text": text, "negations": findings}, ensure_ascii=False), flush=True)
             else:
-                lines = [show(text, cue, is_colored()) for cue in found]
+                lines = [show(text, finding, is_colored()) for finding in findings]
                 print("\n".join(lines) or "No cue was found.", flush=True)
     except BrokenPipeError:  # `head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -134,28 +134,28 @@ def is_colored() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-def show(text: str, found: Mapping[str, Any], colored: bool) -> str:
+def show(text: str, finding: Mapping[str, Any], colored: bool) -> str:
     """Return the sentence of a cue on one line, with the cue and its scope marked."""
     parts: list[str] = []
-    place = found["sentence"]["start"]
-    for start, end, name in marked_spans(text, found):
+    place = finding["sentence"]["start"]
+    for start, end, name in marked_spans(text, finding):
         parts.append(text[place:start])
         if colored:
-            style = CUE[found["kind"]] if name == "cue" else SCOPE
+            style = CUE[finding["kind"]] if name == "cue" else SCOPE
             parts.append(typer.style(text[start:end], **style))
         else:
             opening, closing = MARKS[name]
             parts.append(f"{opening}{text[start:end]}{closing}")
         place = end
-    parts.append(text[place : found["sentence"]["end"]])
+    parts.append(text[place : finding["sentence"]["end"]])
     line = " ".join("".join(parts).split())
-    return line if found["kind"] == "negation" or colored else f"{found['kind']}: {line}"
+    return line if finding["kind"] == "negation" or colored else f"{finding['kind']}: {line}"
 
 
-def marked_spans(text: str, found: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
+def marked_spans(text: str, finding: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of a cue and its scope in their order, without white space around them and apart."""
-    cues = [(span["start"], span["end"]) for span in found["cue"]]
-    names = {place: "scope" for span in found["scope"] for place in range(span["start"], span["end"])}
+    cues = [(span["start"], span["end"]) for span in finding["cue"]]
+    names = {place: "scope" for span in finding["scope"] for place in range(span["start"], span["end"])}
     names |= {place: "cue" for start, end in cues for place in range(start, end)}
     starts = {start for start, _ in cues} | {end for _, end in cues}
     run: list[int] = []

@@ -14,10 +14,14 @@ from hf_localattn.data.rows import read_text, shorten
 from hf_localattn.data.xml import Element, attribute, parse_xml
 from hf_localattn.models.negation_finder import CUE_KINDS
 
-CHAPTER, NUMBER, WORD, FIRST = 0, 1, 3, 7
+CHAPTER = 0
+NUMBER = 1
+WORD = 3
+FIRST = 7
 """Indices of columns of *SEM 2012: chapter, sentence number, word, and the first negation."""
 ANNOTATION_COLUMNS = {"lemma": 4, "pos": 5, "parse": 6}
-NO_NEGATION, NOTHING = "***", "_"
+NO_NEGATION = "***"
+NOTHING = "_"
 
 
 def _windows_1252_controls() -> dict[int, str]:

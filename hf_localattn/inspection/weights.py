@@ -47,7 +47,7 @@ class TokenWeights:
 
 def scale_label(weights: Sequence[TokenWeights]) -> str:
     """Return the label of the color bar of token weights."""
-    is_influence = any(one.title.startswith("influence") for one in weights)
+    is_influence = any(of_text.title.startswith("influence") for of_text in weights)
     return "influence" if is_influence else "weight of a token"
 
 

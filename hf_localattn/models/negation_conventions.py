@@ -56,7 +56,8 @@ def limit_scope(convention: str, words: Sequence[str], cue: Sequence[int], scope
         cue: Indices of the cue's words.
         scope: True for each word in scope.
     """
-    first, last = cue[0], cue[-1]
+    first = cue[0]
+    last = cue[-1]
     after = zip(words[last + 1 :], scope[last + 1 :], strict=True)
     has_right = any(inside and any(map(str.isalnum, word)) for word, inside in after)
     if convention == "stories" or not has_right or _is_passive(words, first, last):
@@ -68,7 +69,8 @@ def limit_scope(convention: str, words: Sequence[str], cue: Sequence[int], scope
 def _is_passive(words: Sequence[str], first: int, last: int) -> bool:
     """Return True if a cue, from its first to its last word, is in a passive clause or is itself a predicate."""
     near = [_plain(word) for word in words[max(0, first - 2) : last + 1 + 2 * REACH]]
-    before, after = near[: min(first, 2)], near[min(first, 2) + last + 1 - first :]
+    before = near[: min(first, 2)]
+    after = near[len(before) + last + 1 - first :]
     follows_be = not BE.isdisjoint(before)
     cue = near[len(before)]
     if cue not in NEGATORS:

@@ -69,7 +69,8 @@ def group_cues(labels: Sequence[str]) -> list[FoundCue]:
     longer`). Isolated words of a `multi` label are parts of one cue (`neither ... nor`), or a single word if there is
     only one.
     """
-    cues, isolated = [], dict[str, list[int]]()
+    cues: list[FoundCue] = []
+    isolated: dict[str, list[int]] = {}
     for label, run in groupby(range(len(labels)), key=labels.__getitem__):
         if label not in CUE_LABELS:
             continue
@@ -133,7 +134,8 @@ class NegationFinder:
     """
 
     def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
-        self.model, self.tokenizer = model, tokenizer
+        self.model = model
+        self.tokenizer = tokenizer
         self.label_ids = {str(label): index for index, label in model.config.id2label.items()}
         self.cue_names = [OUTSIDE, *(label for label in self.label_ids if label in CUE_LABELS)]
         self.kinds = list(dict.fromkeys(name.partition(":")[0] for name in self.cue_names[1:])) or [CUE_KINDS[0]]
@@ -158,7 +160,8 @@ class NegationFinder:
             convention (str, *optional*, defaults to "stories"): One of `CONVENTIONS`.
         """
         pieces = [(index, piece) for index, text in enumerate(texts) for piece in self._read(text, split_lines)]
-        words, marked = [piece.words for _, piece in pieces], [piece.cue for _, piece in pieces]
+        words = [piece.words for _, piece in pieces]
+        marked = [piece.cue for _, piece in pieces]
         results: list[list[dict[str, Any]]] = [[] for _ in texts]
         for (index, piece), findings in zip(pieces, self.find(words, marked, convention), strict=True):
             results[index] += [describe(texts[index], piece, finding) for finding in findings]
@@ -206,14 +209,17 @@ class NegationFinder:
         sizes = Counter(encoded.word_ids())
         if sizes.total() <= room:
             return whole
-        pieces, start, size = [], 0, 0
+        pieces = []
+        start = 0
+        size = 0
         for end in range(len(words)):
             while size + sizes[end] > room and end > start:
                 middle = (start + end) // 2
                 stops = (stop for stop in range(end, middle, -1) if not any(map(str.isalnum, words[stop - 1])))
                 stop = next(stops, end)
                 pieces.append(range(start, stop))
-                start, size = stop, sum(sizes[word] for word in range(stop, end))
+                start = stop
+                size = sum(sizes[word] for word in range(stop, end))
             size += sizes[end]
         return [*pieces, range(start, len(words))]
 
@@ -241,15 +247,15 @@ class NegationFinder:
         self, sentences: Sequence[Sequence[str]], marked: Sequence[FoundCue | None], convention: str
     ) -> list[list[Finding]]:
         unmarked = [words for words, cue in zip(sentences, marked, strict=True) if cue is None]
-        found = iter(self.find_cues(unmarked))
+        predicted = iter(self.find_cues(unmarked))
         queries: list[tuple[int, FoundCue, float]] = []  # sentence, cue, score
         for index, (words, cue) in enumerate(zip(sentences, marked, strict=True)):
             if cue is not None:
                 queries.append((index, cue, 1.0))
                 continue
-            for one, score in next(found):
-                if is_cue(convention, one.type, words[one.words[0]]):
-                    queries.append((index, one, score))
+            for predicted_cue, score in next(predicted):
+                if is_cue(convention, predicted_cue.type, words[predicted_cue.words[0]]):
+                    queries.append((index, predicted_cue, score))
         scopes = self.find_scopes([sentences[index] for index, *_ in queries], [cue for _, cue, _ in queries])
         findings: list[list[Finding]] = [[] for _ in sentences]
         for (index, cue, score), (scope, scope_score) in zip(queries, scopes, strict=True):
@@ -305,7 +311,9 @@ class NegationFinder:
             inputs = {name: [values[index] for index in batch] for name, values in encoded.items()}
             tensors = self.tokenizer.pad(inputs, return_tensors="pt", verbose=False).to(self.model.device)
             output = self.model(**accepted_inputs(self.model, tensors), return_dict=True)
-            tokens, numbers, starts = [], list[int](), [0]
+            tokens = []
+            numbers: list[int] = []
+            starts = [0]
             for index, logits in zip(batch, output.logits.float().cpu(), strict=True):
                 tokens.append(without_pads(logits, len(word_numbers[index]), self.tokenizer)[:, columns])
                 numbers += [NO_WORD if word == NO_WORD else starts[-1] + word for word in word_numbers[index]]
@@ -380,7 +388,9 @@ def encode_marked(
     encoded = tokenizer(marked, is_split_into_words=True, **kwargs)
     word_numbers = []
     for row, cue in enumerate(cues):
-        numbers = [number for word, is_cue in enumerate(cue) for number in ([NO_WORD, word] if is_cue else [word])]
+        numbers: list[int] = []
+        for word, is_marked in enumerate(cue):
+            numbers += [NO_WORD, word] if is_marked else [word]
         word_numbers.append([NO_WORD if place is None else numbers[place] for place in encoded.word_ids(row)])
     return encoded, word_numbers
 

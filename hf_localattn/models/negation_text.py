@@ -58,7 +58,8 @@ def split_sentences(text: str, lines: bool = False) -> list[Offsets]:
     ends = {mark.end() for mark in _END.finditer(text) if _ends_sentence(text, mark)}
     if lines:
         ends.update(mark.end() for mark in re.finditer("\n", text))
-    sentences, start = [], 0
+    sentences = []
+    start = 0
     for end in (*sorted(ends), len(text)):
         sentence = text[start:end]
         begin = start + len(sentence) - len(sentence.lstrip())

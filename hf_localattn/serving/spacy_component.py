@@ -157,8 +157,8 @@ def cue_of(span: Span, kind: str, *, within: bool = False) -> dict[str, Any] | N
     tokens = range(span.start, span.end)
     of_kind = [negation for negation in span.doc._.negations if negation["kind"] == kind]
     outside = [negation for negation in of_kind if not any(token in tokens for token in negation["cue"])]
-    covered = {token for negation in outside for token in negation["scope"] if token in tokens}
-    if tokens and 2 * len(covered) >= len(tokens):
+    in_scope = set[int]().union(*(negation["scope"] for negation in outside))
+    if tokens and 2 * _count(in_scope, tokens) >= len(tokens):
         return max(outside, key=lambda negation: _count(negation["scope"], tokens))
     for negation in of_kind if within else ():
         others = set(tokens).difference(negation["cue"])
