@@ -253,9 +253,9 @@ class NegationFinder:
             if cue is not None:
                 queries.append((index, cue, 1.0))
                 continue
-            for predicted_cue, score in next(predicted):
-                if is_cue(convention, predicted_cue.type, words[predicted_cue.words[0]]):
-                    queries.append((index, predicted_cue, score))
+            for found_cue, score in next(predicted):
+                if is_cue(convention, found_cue.type, words[found_cue.words[0]]):
+                    queries.append((index, found_cue, score))
         scopes = self.find_scopes([sentences[index] for index, *_ in queries], [cue for _, cue, _ in queries])
         findings: list[list[Finding]] = [[] for _ in sentences]
         for (index, cue, score), (scope, scope_score) in zip(queries, scopes, strict=True):
