@@ -11,7 +11,7 @@ import yaml
 from hf_localattn.parsing import read_json
 from hf_localattn.resources import NAMED_BACKBONES
 
-PLAIN = "baseline"
+NO_FAMILY = "baseline"
 """Value of --family for a backbone without local attention."""
 
 SCRIPTS = {

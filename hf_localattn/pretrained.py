@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from hf_localattn.errors import join_names, loading
-from hf_localattn.installed.files import quiet
+from hf_localattn.installed.files import quiet_loading
 from hf_localattn.names import resolve_backbone
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, task_of_class
 
@@ -34,7 +34,7 @@ def load_checkpoint(
     config_name: str | None = None,
     config_fields: Mapping[str, Any] = MappingProxyType({}),
     tokenizer_name: str | None = None,
-    source: Mapping[str, Any] = MappingProxyType({}),
+    hub: Mapping[str, Any] = MappingProxyType({}),
     trust_remote_code: bool = False,
     **model_arguments: Any,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -50,7 +50,7 @@ def load_checkpoint(
         config_name (*optional*): Hub id or folder of the configuration, if not the model's.
         config_fields (*optional*): Fields of the configuration that replace those of the checkpoint.
         tokenizer_name (*optional*): Hub id or folder of the tokenizer, if not the model's.
-        source (*optional*): Arguments of `from_pretrained` that say where files are: `cache_dir`, `revision`, `token`.
+        hub (*optional*): Arguments of `from_pretrained` that say where files are: `cache_dir`, `revision`, `token`.
         trust_remote_code (*optional*, defaults to False): If True, run the code of the checkpoint.
         **model_arguments: Arguments of the model's `from_pretrained`, such as `attn_implementation`.
 
@@ -59,7 +59,7 @@ def load_checkpoint(
         OSError: The checkpoint cannot be loaded.
     """
     checkpoint = resolve_backbone(name, generates=task == "text2text-generation")
-    options = {**source, "trust_remote_code": trust_remote_code}
+    options = {**hub, "trust_remote_code": trust_remote_code}
     with loading("model" if config_name is None else "config", config_name or checkpoint):
         config = AutoConfig.from_pretrained(config_name or checkpoint, **config_fields, **options)
     check_tokenizer_settings(config.model_type, settings)
@@ -69,7 +69,7 @@ def load_checkpoint(
         tokenizer.check_parser()  # raise errors before the model is loaded and features are made
     task = task or task_of_class(next(iter(config.architectures or ()), ""))
     auto_class: Any = AutoModel if task is None else AUTO_CLASSES[task]
-    with loading("model", checkpoint), quiet("LOAD REPORT"):
+    with loading("model", checkpoint), quiet_loading("LOAD REPORT"):
         model, report = auto_class.from_pretrained(
             checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **model_arguments, **options
         )

@@ -255,10 +255,12 @@ def held_out(rows: Sequence[Mapping[str, Any]]) -> set[str]:
     counts = Counter({row["document_id"]: 0 for row in rows})
     counts.update(row["document_id"] for row in rows if any(row["cue"]))
     held: set[str] = set()
+    negations = 0
     for document in sorted(counts, reverse=True):
-        if sum(counts[one] for one in held) >= HELD_OUT * counts.total():
+        if negations >= HELD_OUT * counts.total():
             break
         held.add(document)
+        negations += counts[document]
     return held
 
 
@@ -271,10 +273,12 @@ def convert(sentence: list[dict[str, Any]]) -> list[dict[str, Any]]:
     cues = {" ".join(filter(None, row["cue_text"])).lower(): row for row in rows}
     if not {"neither", "nor"} <= cues.keys():
         return rows
-    first, second = cues["neither"], cues["nor"]
-    cue, scope = ([max(pair) for pair in zip(first[name], second[name], strict=True)] for name in ("cue", "scope"))
-    scope = [inside - inside * is_cue for inside, is_cue in zip(scope, cue, strict=True)]
-    return [_annotated(first, cue, scope), *(row for row in rows if row not in (first, second))]
+    neither = cues["neither"]
+    nor = cues["nor"]
+    cue = [int(any(pair)) for pair in zip(neither["cue"], nor["cue"], strict=True)]
+    scopes = zip(neither["scope"], nor["scope"], cue, strict=True)
+    scope = [int((of_neither or of_nor) and not is_cue) for of_neither, of_nor, is_cue in scopes]
+    return [_annotated(neither, cue, scope), *(row for row in rows if row not in (neither, nor))]
 
 
 def _without_auxiliary(row: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from hf_localattn import files
 from hf_localattn.files import LOCK, atomic_directory, atomic_write, claimed, discard, remove_leftovers
-from hf_localattn.names import PLAIN, SAMPLES, family_names, find_family, find_files
+from hf_localattn.names import NO_FAMILY, SAMPLES, family_names, find_family, find_files
 from hf_localattn.parsing import parse_yaml, read_json
 from hf_localattn.registry import FAMILIES
 from tests.script_helpers import load_main
@@ -130,8 +130,8 @@ def test_a_family_may_be_given_by_its_first_part():
     assert family_names() == sorted(FAMILIES)
     names = {"sla": "sla-bert", "sla-bert": "sla-bert", "oa": "oa-xlnet", "sam": "sam-roberta", "cool": "cool"}
     assert {name: find_family(name) for name in names} == names
-    assert find_family(PLAIN, PLAIN) == PLAIN
-    for name in (PLAIN, "col"):
+    assert find_family(NO_FAMILY, NO_FAMILY) == NO_FAMILY
+    for name in (NO_FAMILY, "col"):
         with pytest.raises(ValueError, match=rf"'{name}'.*cool, oa-xlnet"):
             find_family(name)
 

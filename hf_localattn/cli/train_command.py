@@ -9,7 +9,7 @@ from typer import Argument
 
 from hf_localattn.errors import end_on_interrupt, exit_on_user_error
 from hf_localattn.extras import require
-from hf_localattn.names import PLAIN, SCRIPTS, family_notes, find_family, find_files
+from hf_localattn.names import NO_FAMILY, SCRIPTS, family_notes, find_family, find_files
 
 FILES = ("train_file", "validation_file", "test_file")
 """Options with data files."""
@@ -58,7 +58,7 @@ def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
     options = read_options(classes, words, f"hf-localattn train {script}")
     family = options.get("family")
     if isinstance(family, str):
-        require_parser(find_family(family, PLAIN), options.get("local_config") or ())
+        require_parser(find_family(family, NO_FAMILY), options.get("local_config") or ())
     for option, extra in EXTRA_OF.items():
         if options.get(option) is not None:
             require(extra, f"--{option}")
@@ -70,6 +70,6 @@ def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
 
 def require_parser(family: str, fields: Sequence[str]) -> None:
     """Raise `ImportError` without spaCy if a family with these fields (`name=value` strings) reads parses."""
-    notes = {} if family == PLAIN else family_notes(family)
+    notes = {} if family == NO_FAMILY else family_notes(family)
     if "parser_unless" in notes and not {*notes["parser_unless"]} & {*fields}:
         require("parser", notes["title"])

@@ -24,7 +24,7 @@ model_selection = LazyExtra("sklearn.model_selection", "train", "--num_folds")
 class Fold:
     """One of `count` runs of a cross-validation, counted from 1. All split the rows by the same seed."""
 
-    number: int
+    index: int
     count: int
     seed: int
 
@@ -65,8 +65,8 @@ def split_rows(
     held_out = {}
     # The rest is cut into `count` shares, each as large as the fold, of which one is held out.
     # Each fold has its own second seed, or all folds would draw from the same positions.
-    first_draw = (fold.count, fold.number - 1, fold.seed)
-    second_draw = (max(fold.count - 1, 2), 0, fold.seed + fold.number)
+    first_draw = (fold.count, fold.index - 1, fold.seed)
+    second_draw = (max(fold.count - 1, 2), 0, fold.seed + fold.index)
     for part, (count, share, seed) in zip(parts, (first_draw, second_draw), strict=False):
         left = len(np.unique(groups[rest]))
         if left < count:
@@ -91,7 +91,7 @@ def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold
     scored = set().union(*classes.values())
     if not trained or not scored:
         return
-    where = "" if fold is None else f"Fold {fold.number}: "
+    where = "" if fold is None else f"Fold {fold.index}: "
     message = f"{where}%s the classes %s: %s."
     if names := join_names(sorted(trained - scored)):
         logger.warning(message, "Only the train rows have", names, "no score shows how well they are learned")

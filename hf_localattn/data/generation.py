@@ -23,14 +23,14 @@ def generation_features(
 ) -> BatchEncoding:
     """Tokenize a batch of answered SQuAD rows: the first answer and the passage, with the question as `labels`.
 
-    A passage that is too long is cut to the part around the answer (see `source`), a question at the end. The lengths
+    A passage that is too long is cut to the part around the answer (see `source_ids`), a question at the end. The lengths
     include special tokens. Without questions there are no `labels` and no `REFERENCE`.
     """
     input_ids = []
     for context, answers in zip(examples["context"], examples["answers"], strict=True):
         answer = answers["text"][0]
         start = answers["answer_start"][0]
-        input_ids.append(source(context, answer, start, tokenizer, max_source_length))
+        input_ids.append(source_ids(context, answer, start, tokenizer, max_source_length))
     masks = [[1] * len(ids) for ids in input_ids]
     features = BatchEncoding({"input_ids": input_ids, "attention_mask": masks})
     if pad_to_max_length:
@@ -45,7 +45,7 @@ def generation_features(
     return features
 
 
-def source(
+def source_ids(
     context: str, answer: str, answer_start: int, tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> list[int]:
     """Return the token ids of an answer and its passage; a long passage is cut, with the answer in the middle.

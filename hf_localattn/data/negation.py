@@ -346,8 +346,9 @@ def _texts(record: Record, name: str, length: int) -> list[str]:
         or len(texts) not in (0, length)
         or not all(isinstance(text, str) for text in texts)
     ):
-        found = describe_value(texts)
-        raise ValueError(f"{name!r} must be a list with a text for each of its {length} words; found {found}.")
+        raise ValueError(
+            f"{name!r} must be a list with a text for each of its {length} words; found {describe_value(texts)}."
+        )
     return texts
 
 
@@ -355,8 +356,9 @@ def _read_marks(record: Record, name: str, length: int) -> list[int]:
     """Return the indices of the words that a row marks by 1 (or True) in a column."""
     marks: Any = record.get(name)
     if not isinstance(marks, list) or len(marks) != length:
-        found = describe_value(marks)
-        raise ValueError(f"{name!r} must be a list with 0 or 1 for each of its {length} words; found {found}.")
+        raise ValueError(
+            f"{name!r} must be a list with 0 or 1 for each of its {length} words; found {describe_value(marks)}."
+        )
     wrong = [mark for mark in marks if mark not in (0, 1)]
     if wrong:
         raise ValueError(f"{name!r} must have 0 or 1 for each word; found {shorten(wrong[0])}.")

@@ -212,8 +212,10 @@ def _starsem(path: Path) -> Iterator[Sentence]:
     `frequent` of `infrequent`); the word then belongs to both. Negated events are dropped.
     """
     sentence_ids: set[str] = set()
-    # only tabs separate columns: words may contain other white space
-    lines = ((number, line.split("\t") if line.strip(" \t") else []) for number, line in read_lines(path))
+    lines: list[Line] = []
+    for line_number, line in read_lines(path):
+        # only tabs separate columns: words may contain other white space
+        lines.append((line_number, line.split("\t") if line.strip(" \t") else []))
     for sentence in group_lines(lines):
         first_line, first = sentence[0]
         for line, columns in sentence:

@@ -227,7 +227,7 @@ def _label_column(columns: TextColumns, required: bool) -> Column:
     return Column(columns.label, None, required=required, remedy="give the label column with --label_column_name")
 
 
-def _find_texts(records: Iterable[Record], source: str, label: Column) -> tuple[str, ...]:
+def _find_texts(records: Iterable[Record], name: str, label: Column) -> tuple[str, ...]:
     """Return the first entry of `TEXT_COLUMNS` whose columns contain texts in one of the first 1,000 records."""
     first: Record = {}
     for record in islice(records, 1000):
@@ -241,7 +241,7 @@ def _find_texts(records: Iterable[Record], source: str, label: Column) -> tuple[
         missing += f", and no column {str(label)!r}"
         remedy += f"; {label.remedy}"
     names = ", ".join(first) or "none"
-    raise ValueError(f"{source}: {missing} (it has {names}); {remedy}.")
+    raise ValueError(f"{name}: {missing} (it has {names}); {remedy}.")
 
 
 def _leave_out_unlabeled(rows: Dataset, source: Source) -> Dataset:

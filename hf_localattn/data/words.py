@@ -148,14 +148,14 @@ def load_label_names(path: str, columns: TokenColumns) -> list[str]:
     return _strip_names(content, path)
 
 
-def _strip_names(names: Iterable[str], source: str) -> list[str]:
+def _strip_names(names: Iterable[str], where: str) -> list[str]:
     """Return names of labels without blanks around them; raise `ValueError` if two are equal, or one is empty."""
     stripped = [name.strip() for name in names]
     if "" in stripped:
-        raise ValueError(f"{source}: the name of label {stripped.index('')} is empty: give it one.")
+        raise ValueError(f"{where}: the name of label {stripped.index('')} is empty: give it one.")
     repeated = sorted(name for name in set(stripped) if stripped.count(name) > 1)
     if repeated:
-        raise ValueError(f"{source}: the name {repeated[0]!r} occurs twice: remove one of them.")
+        raise ValueError(f"{where}: the name {repeated[0]!r} occurs twice: remove one of them.")
     return stripped
 
 

@@ -12,11 +12,11 @@ from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedConfig
 from transformers.modeling_utils import local_torch_dtype
 
 from hf_localattn.installed.configurations import check_architecture
-from hf_localattn.installed.files import lacks_safetensors, quiet
+from hf_localattn.installed.files import lacks_safetensors, quiet_loading
 from hf_localattn.models.configuration_local_attention import BackboneField, LocalAttentionConfig
 from hf_localattn.resources import NAMED_BACKBONES
 
-SOURCE = ("cache_dir", "revision", "token", "local_files_only", "subfolder")
+HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "subfolder")
 """Arguments of `from_backbone` that say where the backbone is, as in `from_pretrained`."""
 
 
@@ -34,8 +34,8 @@ def build_model(
 
     The code of a backbone is never run, whatever `trust_remote_code` says.
     """
-    source = {name: arguments.pop(name) for name in SOURCE if name in arguments}
-    source["trust_remote_code"] = False
+    hub = {name: arguments.pop(name) for name in HUB_ARGUMENTS if name in arguments}
+    hub["trust_remote_code"] = False
     check_config_fields(model_class.config_class, arguments)
     if not isinstance(name_or_path, str | os.PathLike):
         raise ValueError(
@@ -43,7 +43,7 @@ def build_model(
         )
     name_or_path = NAMED_BACKBONES.get(str(name_or_path), name_or_path)
     try:
-        backbone_config = AutoConfig.from_pretrained(name_or_path, **source)
+        backbone_config = AutoConfig.from_pretrained(name_or_path, **hub)
     except ValueError as error:
         if "trust_remote_code" not in str(error):
             raise
@@ -65,16 +65,16 @@ def build_model(
     hidden_messages = []
     if not has_head:  # the report tells of a new head of a language model; all else is checked below
         hidden_messages = ["LOAD REPORT"]
-        source |= model_class.pooler_kwargs(backbone_config)
+        hub |= model_class.pooler_kwargs(backbone_config)
     try:
-        with quiet(*hidden_messages):
+        with quiet_loading(*hidden_messages):
             backbone, report = auto_class.from_pretrained(
                 name_or_path,
                 config=backbone_config,
                 use_safetensors=True,
                 dtype=dtype,
                 output_loading_info=True,
-                **source,
+                **hub,
             )
     except OSError as error:
         if not lacks_safetensors(error):

@@ -51,7 +51,7 @@ CONVERSION = (
 """Remedy for weights that would have to be unpickled."""
 
 TIED = "but both are absent from the checkpoint"
-"""Part of a warning that `quiet` drops."""
+"""Part of a warning that `quiet_loading` drops."""
 
 
 def check_content(config_class: Any, content: Any) -> dict[str, Any]:
@@ -110,15 +110,15 @@ def loading(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
     if not arguments.setdefault("use_safetensors", True):
         raise ValueError(f"`use_safetensors={arguments['use_safetensors']}` would unpickle weights. {CONVERSION}")
     if name_or_path is not None:
-        source = os.fspath(name_or_path)
-        if adapter := _adapter(source, arguments):
+        checkpoint = os.fspath(name_or_path)
+        if adapter := _adapter(checkpoint, arguments):
             raise ValueError(
                 f"{adapter!r} has an adapter_config.json, which can name any other model. Load a model that you know,"
                 " and add the adapter: `peft.PeftModel.from_pretrained(model, adapter)`."
             )
-        _check_shards(source, arguments)
+        _check_shards(checkpoint, arguments)
     try:
-        with quiet():
+        with quiet_loading():
             yield
     except OSError as error:
         if not lacks_safetensors(error):
@@ -132,39 +132,39 @@ def lacks_safetensors(error: OSError) -> bool:
     return "safetensors" in message and ("no file named" in message or "have a file named" in message)
 
 
-def _adapter(source: str, arguments: dict[str, Any]) -> str | None:
+def _adapter(checkpoint: str, arguments: dict[str, Any]) -> str | None:
     """Return the folder or repository of an adapter that transformers would load, if any."""
     adapter = (arguments.get("adapter_kwargs") or {}).get("_adapter_model_path")
     if adapter is not None:
         return os.fspath(adapter)
-    if os.path.isfile(source):
+    if os.path.isfile(checkpoint):
         return None
-    return source if _find(source, "adapter_config.json", arguments) else None
+    return checkpoint if _find(checkpoint, "adapter_config.json", arguments) else None
 
 
-def _check_shards(source: str, arguments: dict[str, Any]) -> None:
+def _check_shards(checkpoint: str, arguments: dict[str, Any]) -> None:
     """Raise `ValueError` if weights are read from other files than the safetensors files of a checkpoint."""
     variant = f".{arguments['variant']}" if arguments.get("variant") else ""
-    if path := _find(source, f"model.safetensors.index{variant}.json", arguments):
+    if path := _find(checkpoint, f"model.safetensors.index{variant}.json", arguments):
         shards = read_json(path).get("weight_map")
         for shard in shards.values() if isinstance(shards, dict) else [shards]:
             if not isinstance(shard, str) or not SHARD.fullmatch(shard):
                 raise ValueError(f"{path} names the weights {str(shard)[:80]!r}, no safetensors file beside it.")
-    if os.path.isfile(os.path.join(source, ".metadata")):
-        raise ValueError(f"{source} is a distributed checkpoint, whose index would be unpickled. {CONVERSION}")
+    if os.path.isfile(os.path.join(checkpoint, ".metadata")):
+        raise ValueError(f"{checkpoint} is a distributed checkpoint, whose index would be unpickled. {CONVERSION}")
 
 
-def _find(source: str, name: str, arguments: dict[str, Any]) -> str | None:
+def _find(checkpoint: str, name: str, arguments: dict[str, Any]) -> str | None:
     """Return the path of a file of a checkpoint, in its folder or in the Hub's cache; None if it has no such file."""
     options = {option: arguments[option] for option in LOCATION if arguments.get(option) is not None}
     try:
-        return cached_file(source, name, **options)
+        return cached_file(checkpoint, name, **options)
     except OSError:  # loading itself says why nothing can be found
         return None
 
 
 @contextmanager
-def quiet(*messages: str) -> Iterator[None]:
+def quiet_loading(*messages: str) -> Iterator[None]:
     """Load weights without a progress bar, except that of a download, and without warnings that contain a message.
 
     Hide transformers' warning about tied weights, too: a headless checkpoint never has them.

@@ -47,14 +47,14 @@ def read_parses(texts: Sequence[Text], words: str, parser: str, pipeline: Any) -
         return parses
 
     digest = _digest(parser, pipeline)
-    return _use(read) or {}
+    return _with_database(read) or {}
 
 
 def write_parses(parses: Mapping[Text, Words], words: str, parser: str, pipeline: Any) -> None:
     """Store parses of texts in one transaction. The other arguments are those of `read_parses`."""
     digest = _digest(parser, pipeline)
     rows = [(key_of(text, words, digest), encode(parse)) for text, parse in parses.items()]
-    _use(lambda database: database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows))
+    _with_database(lambda database: database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows))
 
 
 def key_of(text: Text, words: str, pipeline: str) -> bytes:
@@ -76,19 +76,19 @@ def decode(content: str) -> Words:
 
 def _digest(parser: str, pipeline: Any) -> str:
     """Return a digest of a pipeline with its weights: names and versions do not tell all pipelines apart."""
-    source = (parser, id(pipeline))
-    if os.environ.get(VARIABLE) and source not in _digests:
+    key = (parser, id(pipeline))
+    if os.environ.get(VARIABLE) and key not in _digests:
         import spacy
 
         content = pipeline.to_bytes(exclude=["vocab"])  # metadata describe the vectors
-        _digests[source] = sha256(spacy.__version__.encode() + content).hexdigest()
-    return _digests.get(source, "")
+        _digests[key] = sha256(spacy.__version__.encode() + content).hexdigest()
+    return _digests.get(key, "")
 
 
-def _use(run: Callable[[sqlite3.Connection], Any]) -> Any:
+def _with_database(run: Callable[[sqlite3.Connection], Any]) -> Any:
     """Return what a function returns for the database that the environment names; None if that cannot be used.
 
-    Each use opens the database, since a connection must not be shared by threads or with forked processes.
+    Each call opens the database, since a connection must not be shared by threads or with forked processes.
     """
     folder = os.environ.get(VARIABLE, "")
     if not folder or folder in _failed:

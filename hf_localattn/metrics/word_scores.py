@@ -31,10 +31,10 @@ DIAGNOSIS_SCORES = (
 SCHEMES = {"IOB": "IB", "IOE": "IE", "IOBES": "IBES", "BILOU": "BILU", "BMES": "BMES"}
 """Letters of the tagging schemes."""
 
-WordLabels = Sequence[Sequence[str]]
-"""Labels of the words of each sentence."""
+LabelLists = Sequence[Sequence[str]]
+"""A list of labels for each sentence."""
 
-Scoring = Callable[[WordLabels, WordLabels], dict[str, float]]
+Scoring = Callable[[LabelLists, LabelLists], dict[str, float]]
 """Function of predicted and true labels. `<type>_precision`, `_recall`, `_f1` and `_number` are of a type or label."""
 
 
@@ -69,7 +69,7 @@ def is_tagging_scheme(labels: Set[str]) -> bool:
     return bool(tags) and is_marked and any(letters <= set(scheme) for scheme in SCHEMES.values())
 
 
-def entity_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
+def entity_scores(predictions: LabelLists, references: LabelLists) -> dict[str, float]:
     """Return precision, recall and F1 of entities, and the accuracy of all labels."""
     result = entities(predictions, references)
     scores = {name: result.pop(f"overall_{name}") for name in ENTITY_SCORES}
@@ -78,7 +78,7 @@ def entity_scores(predictions: WordLabels, references: WordLabels) -> dict[str, 
     return scores
 
 
-def word_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
+def word_scores(predictions: LabelLists, references: LabelLists) -> dict[str, float]:
     """Return the accuracy, and the mean F1 over the labels that occur."""
     predicted = np.array(list(chain.from_iterable(predictions)))
     true = np.array(list(chain.from_iterable(references)))
@@ -92,12 +92,12 @@ def word_scores(predictions: WordLabels, references: WordLabels) -> dict[str, fl
     return scores
 
 
-def detection_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
+def detection_scores(predictions: LabelLists, references: LabelLists) -> dict[str, float]:
     """Return `error_detection` of the words labeled "i", and the `word_scores`."""
     return error_detection(predictions, references) | word_scores(predictions, references)
 
 
-def diagnosis_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
+def diagnosis_scores(predictions: LabelLists, references: LabelLists) -> dict[str, float]:
     """Return `error_diagnosis`, and the accuracy of all labels."""
     of_entities = entity_scores(predictions, references)
     for name in PRF:
@@ -105,7 +105,7 @@ def diagnosis_scores(predictions: WordLabels, references: WordLabels) -> dict[st
     return error_diagnosis(predictions, references) | of_entities
 
 
-def entities(predictions: WordLabels, references: WordLabels) -> dict[str, Any]:
+def entities(predictions: LabelLists, references: LabelLists) -> dict[str, Any]:
     """Return precision, recall and F1 of entities (seqeval), and the accuracy of all labels.
 
     An entity is right if its first word, its last word and its type are right.
@@ -143,7 +143,7 @@ def entities(predictions: WordLabels, references: WordLabels) -> dict[str, Any]:
     return result
 
 
-def error_detection(predictions: WordLabels, references: WordLabels, positive_label: str = "i") -> dict[str, float]:
+def error_detection(predictions: LabelLists, references: LabelLists, positive_label: str = "i") -> dict[str, float]:
     """Return precision, recall and F0.5 of incorrect words over all sentences, as for FCE.
 
     F0.5 weights precision twice as much as recall, because a false alarm harms a learner more than a missed error.
@@ -168,7 +168,7 @@ def error_detection(predictions: WordLabels, references: WordLabels, positive_la
     return set_scores(predicted, true, beta=0.5)
 
 
-def error_diagnosis(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
+def error_diagnosis(predictions: LabelLists, references: LabelLists) -> dict[str, float]:
     """Return precision, recall and F1 of CGED on three levels, counted as in the shared task's tool.
 
     Detection level: the sentence has an error or not. Identification level: the set of types of errors in the
@@ -268,7 +268,7 @@ def _indices_of(value: Any, row: Iterable[Any]) -> set[int]:
     return {index for index, entry in enumerate(row) if entry == value}
 
 
-def _as_iobes(sentences: WordLabels) -> list[list[str]]:
+def _as_iobes(sentences: LabelLists) -> list[list[str]]:
     """Convert labels of BILOU and BMES to IOBES, as seqeval reads it; keep those of IOB and IOE."""
     letters = {"L": "E", "U": "S", "M": "I"}
     return [[letters.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
@@ -279,6 +279,6 @@ def _types(labels: Sequence[Any]) -> set[str]:
     return {entity_type for entity_type, _, _ in labeling.get_entities(labels)}
 
 
-def _overall_scores(predictions: WordLabels, references: WordLabels) -> dict[str, float]:
+def _overall_scores(predictions: LabelLists, references: LabelLists) -> dict[str, float]:
     values = labeling.precision_recall_fscore_support(references, predictions, average="micro", zero_division=0)
     return dict(zip(PRF, map(float, values[:3]), strict=True))

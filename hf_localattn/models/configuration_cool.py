@@ -109,8 +109,8 @@ class CoolConfig(LocalAttentionConfig):
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
         """Return the backbone's text configuration for encoder-decoders, since `generate` reads it."""
-        source: Any = self.backbone_config if self.is_encoder_decoder else super()
-        return source.get_text_config(decoder=decoder, encoder=encoder)
+        config: Any = self.backbone_config if self.is_encoder_decoder else super()
+        return config.get_text_config(decoder=decoder, encoder=encoder)
 
     @property
     def num_active_local_layers(self) -> int:

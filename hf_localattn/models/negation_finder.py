@@ -20,7 +20,9 @@ from .negation_conventions import CONVENTIONS, is_cue, limit_scope
 from .negation_text import Offsets, affix_offsets, join_over_blanks, split_sentences, split_words
 from .word_beginnings import check_word_beginnings
 
-OUTSIDE, INSIDE = SCOPE_LABELS = ("O", "SCOPE")
+OUTSIDE = "O"
+INSIDE = "SCOPE"
+SCOPE_LABELS = (OUTSIDE, INSIDE)
 """Labels of words outside the scope, and of words in it."""
 
 CUE_KINDS = ("negation", "speculation")
@@ -381,17 +383,17 @@ def encode_marked(
     token's word, counted without markers, or `NO_WORD`.
     """
     has_types = hasattr(tokenizer, "cue_marker")
-    marked = [
-        mark_cues(words, cue, cue_type if has_types and any(cue) else None)
-        for words, cue, cue_type in zip(sentences, cues, cue_types, strict=True)
-    ]
+    marked = []
+    for words, cue, cue_type in zip(sentences, cues, cue_types, strict=True):
+        marker_type = cue_type if has_types and any(cue) else None
+        marked.append(mark_cues(words, cue, marker_type))
     encoded = tokenizer(marked, is_split_into_words=True, **kwargs)
     word_numbers = []
     for row, cue in enumerate(cues):
         numbers: list[int] = []
         for word, is_marked in enumerate(cue):
             numbers += [NO_WORD, word] if is_marked else [word]
-        word_numbers.append([NO_WORD if place is None else numbers[place] for place in encoded.word_ids(row)])
+        word_numbers.append([NO_WORD if index is None else numbers[index] for index in encoded.word_ids(row)])
     return encoded, word_numbers
 
 

@@ -49,8 +49,7 @@ def parse(
     Texts are strings or tuples of words, which are not split further; blank words are not parsed and become roots. The
     other arguments are settings of the tokenizer.
     """
-    source = (parser, named_by_checkpoint)
-    keys = {text: (source, words, text) for text in texts}
+    keys = {text: (parser, named_by_checkpoint, words, text) for text in texts}
     parses = {text: _cache[key] for text, key in keys.items() if key in _cache}
     if unknown := [text for text in keys if text not in parses]:
         pipeline = load_pipeline(parser, named_by_checkpoint=named_by_checkpoint)

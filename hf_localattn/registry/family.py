@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from hf_localattn import models
 from hf_localattn.installed.backbones import check_config_fields
-from hf_localattn.installed.files import quiet
+from hf_localattn.installed.files import quiet_loading
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 
 AUTO_CLASSES: dict[str, Any] = {
@@ -155,7 +155,7 @@ class Family:
         if settings.get("parser") is not None:
             adapted.check_parser()
         if len(tokenizer) <= model.config.vocab_size < len(adapted):
-            with quiet("mean_resizing"):
+            with quiet_loading("mean_resizing"):
                 model.resize_token_embeddings(len(adapted))
         return adapted
 

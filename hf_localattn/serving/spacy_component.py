@@ -60,7 +60,7 @@ class NegationComponent:
             tokenizer = load_tokenizer(str(NEGATION))
         else:
             check_checkpoint(model)
-            loaded, tokenizer = load_checkpoint(model, task="token-classification", source={"revision": revision})
+            loaded, tokenizer = load_checkpoint(model, task="token-classification", hub={"revision": revision})
         self.finder = NegationFinder(loaded.to(device).eval(), tokenizer)
         self.is_english_only = model is None
         set_extensions(ent_attribute)

@@ -18,7 +18,7 @@ from transformers import AutoConfig
 
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
-from hf_localattn.names import PLAIN, resolve_backbone
+from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.parsing import format_assignments, format_value
 from hf_localattn.registry import get_family
 from hf_localattn.studies import search_space
@@ -56,7 +56,7 @@ class Search:
         model_args = command.model_args
         self.space = search_space.read_space(str(self.args.search_space), model_args)
         self.family = None
-        if model_args.family not in (None, PLAIN):
+        if model_args.family not in (None, NO_FAMILY):
             self.family = get_family(str(model_args.family))
             generates = command.task.model_task == "text2text-generation"
             backbone = resolve_backbone(model_args.source, generates=generates)

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from hf_localattn.models.configuration_local_attention import field_types
-from hf_localattn.names import PLAIN
+from hf_localattn.names import NO_FAMILY
 from hf_localattn.parsing import parse_json, parse_yaml, read_utf8
 from hf_localattn.registry import get_family
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -142,7 +142,7 @@ def _type_of(name: str, model_args: ModelArguments) -> Any:
     if name in SEARCHABLE:
         return ARGUMENT_TYPES[name]
     types: dict[str, Any] = {}
-    if model_args.family not in (None, PLAIN):
+    if model_args.family not in (None, NO_FAMILY):
         config: Any = get_family(str(model_args.family)).config
         types = field_types(config)
     if name not in types:

@@ -233,11 +233,8 @@ class NegationDetection(NegationScope):
         cue_scores = _prefixed_scores("cue", _cues, scored, true)
         if examples.true_scopes is None:
             return Scored(predicted, cue_scores)
-        scopes = []
-        given = examples.scopes(outputs, self.names, self.args.convention)
-        for row, scope in zip(examples.rows, given, strict=True):
-            if any(row["cue"]):
-                scopes.append(scope)
+        scopes = examples.scopes(outputs, self.names, self.args.convention)
+        scopes = [scope for row, scope in zip(examples.rows, scopes, strict=True) if any(row["cue"])]
         true_scopes = [scope for _, scope in chain.from_iterable(true)]
         scores = _prefixed_scores("end_to_end", _scope_words, scored, true) | cue_scores
         scores |= load_metric("negation_scope").compute(predictions=scopes, references=true_scopes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hf_localattn.names import PLAIN, family_names, find_family
+from hf_localattn.names import NO_FAMILY, family_names, find_family
 from hf_localattn.parsing import parse_assignments
 from hf_localattn.training.reading import documented
 
@@ -54,12 +54,12 @@ class ModelArguments:
         if self.family is not None and self.backbone is None:
             raise ValueError(f"--family {self.family} needs --backbone, a pretrained encoder's Hub id or folder.")
         if self.family is None and self.backbone is not None:
-            raise ValueError(f"--backbone needs --family, one of {', '.join([*family_names(), PLAIN])}.")
+            raise ValueError(f"--backbone needs --family, one of {', '.join([*family_names(), NO_FAMILY])}.")
         if self.family is not None:
-            self.family = find_family(self.family, PLAIN)
-        if self.local_config and self.family == PLAIN:
+            self.family = find_family(self.family, NO_FAMILY)
+        if self.local_config and self.family == NO_FAMILY:
             raise ValueError("--local_config sets fields of a family's config: it needs --family and --backbone.")
-        if self.config_name is not None and self.family not in (None, PLAIN):
+        if self.config_name is not None and self.family not in (None, NO_FAMILY):
             raise ValueError("--config_name cannot be used with --family: set fields with --local_config.")
         self.local_fields = self._read_local_config()
 

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from hf_localattn.errors import loading
-from hf_localattn.names import PLAIN, resolve_backbone
+from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.pretrained import load_checkpoint, load_tokenizer, missing_inputs
 from hf_localattn.registry import get_family, task_of_class
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -29,7 +29,7 @@ def load_model_and_tokenizer(
         **config_fields: fields of the configuration that depend on the data, such as `num_labels`.
     """
     set_seed(training_args.seed)  # for the initialization of new layers
-    load = _load_checkpoint if model_args.family in (None, PLAIN) else _load_backbone
+    load = _load_checkpoint if model_args.family in (None, NO_FAMILY) else _load_backbone
     model, tokenizer = load(task, model_args, config_fields)
     missing = missing_inputs(tokenizer, model.config)
     if missing:  # only models of a family have additional inputs
@@ -61,7 +61,7 @@ def _load_checkpoint(task: str, model_args: ModelArguments, config_fields: dict[
         config_name=model_args.config_name,
         config_fields=config_fields,
         tokenizer_name=model_args.tokenizer_name,
-        source=model_args.hub,
+        hub=model_args.hub,
         trust_remote_code=model_args.trust_remote_code,
         ignore_mismatched_sizes=model_args.ignore_mismatched_sizes,
     )
@@ -90,7 +90,7 @@ def _load_backbone(task: str, model_args: ModelArguments, config_fields: dict[st
 
 def head_config(model_args: ModelArguments, task: str) -> PreTrainedConfig | None:
     """Return the configuration of a checkpoint with a head for a task; None if the model gets a new head."""
-    if model_args.family not in (None, PLAIN):
+    if model_args.family not in (None, NO_FAMILY):
         return None
     name = model_args.config_name or resolve_backbone(model_args.source)
     with loading("config", name):

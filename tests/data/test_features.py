@@ -211,7 +211,7 @@ LONG = f"the dog sat. {FILLER}on the dog sat who?"
     ],
 )
 def test_a_passage_that_is_cut(context, answer, start, length, passage, caplog):
-    ids = generation.source(context, answer, start, TOKENIZER, length)
+    ids = generation.source_ids(context, answer, start, TOKENIZER, length)
     assert len(ids) <= length
     assert TOKENIZER.decode(ids).split("[SEP]")[1].strip() == passage
     assert ("does not fit into 21 tokens" in caplog.text) is (answer == CATS)

@@ -22,7 +22,7 @@ def sets(*labels):
 
 
 def all_folds(rows, count, parts=BOTH, seed=0, **columns):
-    return [split_rows(rows, Fold(number, count, seed), parts, **columns) for number in range(1, count + 1)]
+    return [split_rows(rows, Fold(index, count, seed), parts, **columns) for index in range(1, count + 1)]
 
 
 @pytest.mark.parametrize(

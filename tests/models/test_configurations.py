@@ -74,7 +74,7 @@ def test_impossible_models_are_refused():
         CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
 
 
-IDLE = [
+INACTIVE = [
     (COOL, {}, []),
     (COOL, {"fusion": "gate", "mode": "gl"}, []),
     (COOL, {"use_conv": False, "conv_pooling": "avg"}, ["conv_pooling"]),
@@ -91,12 +91,12 @@ IDLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "fields", "idle"), IDLE, ids=str)
-def test_fields_without_effect_are_told(name, fields, idle, caplog):
+@pytest.mark.parametrize(("name", "fields", "inactive"), INACTIVE, ids=str)
+def test_fields_without_effect_are_told(name, fields, inactive, caplog):
     registry.logger.warning_once.__func__.cache_clear()
     config = FAMILIES[name].config(**fields)
-    assert FAMILIES[name].inactive_fields(config) == idle
-    assert all(f"`{field}` is {fields[field]!r}, which has no effect" in caplog.text for field in idle)
+    assert FAMILIES[name].inactive_fields(config) == inactive
+    assert all(f"`{field}` is {fields[field]!r}, which has no effect" in caplog.text for field in inactive)
 
 
 def test_fields_are_checked_once_when_a_configuration_is_built_or_loaded_and_once_for_a_model(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from transformers import AutoTokenizer
 
-from hf_localattn.names import PLAIN
+from hf_localattn.names import NO_FAMILY
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import FOLDER as RESOURCES
 from hf_localattn.resources import tiny_backbone
@@ -48,7 +48,7 @@ def reported(task, command):
 def test_a_script_takes_the_arguments_of_its_rows_and_reports_their_scores(table, task):
     recipes = [row.recipe(task) for row in table.rows.values() if row.family is not None]
     commands = [command_of(task, recipe) for recipe in recipes]
-    for recipe in (own for own in recipes if own["family"] != PLAIN):
+    for recipe in (own for own in recipes if own["family"] != NO_FAMILY):
         check_fields(recipe["family"], json.dumps(recipe["local_config"]))
     known, files = reported(task, commands[0]), load_corpora()[task.corpus].files
     assert task.arguments.get("metric_for_best_model") in (None, *known)
@@ -164,7 +164,7 @@ def test_the_parts_of_a_table_fit_together(name):
     for row in table.rows.values():
         assert row.baseline is None or table.rows[row.baseline].family is not None
         assert (row.family is None) == (row.reason is not None)
-        assert row.family != PLAIN or not row.local_config
+        assert row.family != NO_FAMILY or not row.local_config
         assert {*(row.tasks or ()), *row.published} <= table.tasks.keys()
         assert all(len(numbers) == len(table.tasks[task].scores) for task, numbers in row.published.items())
     for note in table.notes:

@@ -68,7 +68,7 @@ def scores_of(metrics, prefix):
 
 
 @pytest.mark.parametrize("name", JOURNEYS)
-def test_a_journey(name, run, tmp_path):
+def test_files_and_scores(name, run, tmp_path):
     script, data, scores, options, *file = JOURNEYS[name]
     metrics, out = run(script, data, test_file=data, **options), tmp_path / "out"
     assert math.isfinite(metrics["train_loss"])
@@ -266,7 +266,7 @@ def test_labels_of_a_trained_model(script, data, options, expected, run, tmp_pat
         ("ner", "2 of 4 train rows fill the 24 tokens", {**OA, "data": "long.jsonl", "max_seq_length": 24}),
     ],
 )
-def test_what_is_said(script, word, options, run, caplog):
+def test_log_and_warnings(script, word, options, run, caplog):
     with caplog.at_level("INFO", logger="hf_localattn"):
         run(script, do="train eval", **options)
     assert word in caplog.text

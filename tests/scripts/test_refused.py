@@ -100,7 +100,7 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
         ("swag", "multiple-choice", STREAM),
     ],
 )
-def test_one_line(script, word, options, refused):
+def test_refusal_in_one_line(script, word, options, refused):
     refused(word, script, **{"data": DATA.get(script, "answered.jsonl"), "do": "train eval", **options})
 
 
