@@ -11,7 +11,7 @@ from transformers import BertConfig
 from benchmarks.registry import Scale, Step, case
 from hf_localattn import CoolConfig, CoolForTokenClassification
 from hf_localattn.models.configuration_local_attention import field_types
-from hf_localattn.models.cool_local_encoder import LAYERS
+from hf_localattn.models.cool_local_encoder import LOCAL_LAYERS
 
 BATCH, LENGTH = 4, 128
 KINDS = get_args(field_types(CoolConfig)["local_attention"])
@@ -47,7 +47,7 @@ def training_step(device: torch.device, scale: Scale) -> dict[str, Step]:
 def layer_at_lengths(kind: str, device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
     config = CoolConfig(backbone_config=BertConfig(**scale.encoder), local_attention=kind)
-    layer = LAYERS[kind](config).to(device)
+    layer = LOCAL_LAYERS[kind](config).to(device)
 
     def step(states: torch.Tensor) -> None:
         layer(states)[0].sum().backward()

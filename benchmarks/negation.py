@@ -41,12 +41,12 @@ class Trap:
     """A text with a target phrase.
 
     Attributes:
-        id: name of the row.
-        category: construction that misleads rules.
+        id: Name of the row.
+        category: Construction that misleads rules.
         domain: "clinical" or "general".
-        text: a sentence, or a line of a clinical note.
-        target: the phrase; the rest of a word, if the construction is an affix.
-        start: offset of the target in the text.
+        text: A sentence, or a line of a clinical note.
+        target: The phrase; the rest of a word, if the construction is an affix.
+        start: Offset of the target in the text.
         negated: True if the text negates the target.
     """
 

@@ -26,7 +26,7 @@ def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
     """Exit with `error: …` on stderr and exit code 2 if the block raises an error that the user can correct.
 
     Args:
-        *kinds: types of errors that the user can correct. Defaults to ValueError, OSError (files, network,
+        *kinds: Types of errors that the user can correct. Defaults to ValueError, OSError (files, network,
             the Hub), ImportError (a missing extra) and connection errors.
     """
     try:
@@ -89,8 +89,8 @@ def loading(what: str, name: str) -> Iterator[None]:
     """Add a name and advice to errors of the block, which loads `what` ("model") from a folder or the Hub.
 
     Raises:
-        OSError: a file cannot be found or downloaded.
-        ValueError: a file has unexpected values.
+        OSError: A file cannot be found or downloaded.
+        ValueError: A file has unexpected values.
     """
     try:
         yield
@@ -115,7 +115,7 @@ def hub_upload_errors(what: str, then: str) -> Iterator[None]:
     """Name the action of the block, `what`, in errors of its requests to the Hub, and end them with `then`.
 
     Raises:
-        OSError: the Hub cannot be reached or rejects the request.
+        OSError: The Hub cannot be reached or rejects the request.
     """
     try:
         yield

@@ -6,7 +6,15 @@ from typing import Any
 
 EXTRAS = {
     "train": (
-        *("accelerate", "datasets", "evaluate", "lxml", "nltk", "sacrebleu", "scipy", "seqeval", "sklearn"),
+        "accelerate",
+        "datasets",
+        "evaluate",
+        "lxml",
+        "nltk",
+        "sacrebleu",
+        "scipy",
+        "seqeval",
+        "sklearn",
         "torchmetrics",
     ),
     "parser": ("spacy",),
@@ -24,7 +32,7 @@ def import_extra(module: str, extra: str, option: str) -> Any:
     """Import a module of an optional library, which `option` needs and `extra` installs.
 
     Raises:
-        ImportError: the library is not installed. The message names the option and the command that installs it.
+        ImportError: The library is not installed. The message names the option and the command that installs it.
     """
     try:
         return importlib.import_module(module)

@@ -107,10 +107,10 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
     Args:
         name_or_path: Hub id; folder; or "tiny" or "tiny-bart", the small random encoder and encoder-decoder of this
             package.
-        generates: if True, "tiny" also means the encoder-decoder.
+        generates: If True, "tiny" also means the encoder-decoder.
 
     Raises:
-        FileNotFoundError: the argument is a path, but there is no folder with a `config.json` at that path, or only an
+        FileNotFoundError: The argument is a path, but there is no folder with a `config.json` at that path, or only an
             adapter.
     """
     name = str(name_or_path)

@@ -15,8 +15,8 @@ def read_utf8(path: str | Path) -> str:
     """Read a UTF-8 text file without its byte-order mark.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is not UTF-8. The message names the file and the byte.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is not UTF-8. The message names the file and the byte.
     """
     try:
         return Path(path).read_text(encoding="utf-8-sig")
@@ -29,11 +29,11 @@ def parse_json(text: str, name: str, first_line: int = 1) -> Any:
 
     Args:
         text: JSON text with one value.
-        name: name of the file, for error messages.
-        first_line: line of the file in which the text begins, *optional*, defaults to 1.
+        name: Name of the file, for error messages.
+        first_line (*optional*, defaults to 1): Line of the file in which the text begins.
 
     Raises:
-        ValueError: the text is not valid JSON. The message names the file and the line.
+        ValueError: The text is not valid JSON. The message names the file and the line.
     """
     try:
         value = json.loads(text)
@@ -51,8 +51,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """Read a file with one JSON object.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is not a JSON object.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is not a JSON object.
     """
     content = parse_json(read_utf8(path), str(path))
     if not isinstance(content, dict):
@@ -64,7 +64,7 @@ def parse_yaml(text: str, where: str) -> Any:
     """Parse a YAML text with one document.
 
     Raises:
-        ValueError: the text is not valid YAML. The message begins with `where`.
+        ValueError: The text is not valid YAML. The message begins with `where`.
     """
     try:
         value = yaml.safe_load(text)
@@ -97,7 +97,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     """Parse `name=value` strings into values by name.
 
     Raises:
-        ValueError: a string has no "=", or the value is not YAML.
+        ValueError: A string has no "=", or the value is not YAML.
     """
     fields = {}
     for assignment in assignments:

@@ -49,8 +49,11 @@ def uses_onnx(device: str | None = None) -> bool:
     Args:
         device (*optional*): Device that the user chose.
     """
-    on_cpu = not torch.accelerator.is_available() if device is None else torch.device(device).type == "cpu"
-    return on_cpu and find_spec("onnxruntime") is not None
+    if find_spec("onnxruntime") is None:
+        return False
+    if device is None:
+        return not torch.accelerator.is_available()
+    return torch.device(device).type == "cpu"
 
 
 def load_bundled(dtype: Any = "auto", device: str | None = None) -> Any:
@@ -127,11 +130,14 @@ def register_pipelines() -> None:
         "type": "text",
     }
     logging.getLogger("transformers.pipelines").addFilter(names_no_bundled_model)
-    for pipeline_class, auto_class, task in (
-        (ParsingTextClassificationPipeline, AutoModelForSequenceClassification, "text-classification"),
-        (ParsingTokenClassificationPipeline, AutoModelForTokenClassification, "token-classification"),
-    ):
-        supported[task] |= {"impl": pipeline_class, "pt": (trained(auto_class, task),)}
+    supported["text-classification"] |= {
+        "impl": ParsingTextClassificationPipeline,
+        "pt": (trained(AutoModelForSequenceClassification, "text-classification"),),
+    }
+    supported["token-classification"] |= {
+        "impl": ParsingTokenClassificationPipeline,
+        "pt": (trained(AutoModelForTokenClassification, "token-classification"),),
+    }
     if "question-answering" not in supported:
         supported["question-answering"] = {
             "impl": QuestionAnsweringPipeline,

@@ -92,10 +92,11 @@ def _tell_of_other_weights(name: str, model: PreTrainedModel, report: Mapping[st
     }
     for problem, weights in problems.items():
         if of_encoder := sorted(filter(is_of_encoder, weights)):
-            logger.warning("%s %s: %s. Check that this is the right model.", name, problem, join_names(of_encoder, 2))
-    new = sorted(weight for weight in {*report["missing_keys"], *other_sizes} if not is_of_encoder(weight))
-    if new:
-        logger.info("New weights, which training has to learn: %s.", join_names(new))
+            names = join_names(of_encoder, 2)
+            logger.warning("%s %s: %s. Check that this is the right model.", name, problem, names)
+    random = {*report["missing_keys"], *other_sizes}
+    if of_head := sorted(weight for weight in random if not is_of_encoder(weight)):
+        logger.info("New weights, which training has to learn: %s.", join_names(of_head))
 
 
 def check_tokenizer_settings(model_type: str, names: Iterable[str]) -> None:

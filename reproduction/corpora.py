@@ -37,12 +37,12 @@ class Corpus(Entry):
     """A corpus on the Hub or in local files, with its title, the URL of its source, its license and its format.
 
     Attributes:
-        files: further names of each split's file in a folder of the corpus, in addition to the names in `SPLITS`,
+        files: Further names of each split's file in a folder of the corpus, in addition to the names in `SPLITS`,
             with or without a suffix. "." is the folder itself.
-        sample: sample file of each split in the same format, relative to the folder of `hf_localattn.resources`.
+        sample: Sample file of each split in the same format, relative to the folder of `hf_localattn.resources`.
         hub: Hub id. By default, the corpus is only read from files.
-        config: configuration name on the Hub.
-        arguments: arguments of the script to read the corpus.
+        config: Configuration name on the Hub.
+        arguments: Arguments of the script to read the corpus.
     """
 
     title: str
@@ -90,14 +90,14 @@ def corpus_arguments(
     """Return the data arguments of a script for the splits of a corpus.
 
     Args:
-        corpus: the corpus.
-        splits: splits out of "train", "validation" and "test".
-        folder: folder of the corpus, `SAMPLES`, or None for the Hub.
-        optional: further splits, read only if they exist.
+        corpus: The corpus.
+        splits: Splits out of "train", "validation" and "test".
+        folder: Folder of the corpus, `SAMPLES`, or None for the Hub.
+        optional: Further splits, read only if they exist.
 
     Raises:
-        ValueError: the corpus is not on the Hub. The message names its source.
-        FileNotFoundError: the folder or the file of a split does not exist.
+        ValueError: The corpus is not on the Hub. The message names its source.
+        FileNotFoundError: The folder or the file of a split does not exist.
     """
     if folder is None and corpus.hub is None:
         raise ValueError(

@@ -44,12 +44,12 @@ def draw_points(points: DataFrame, title: str, x_label: str, y_label: str, *, ba
     """Draw the means over runs with their standard deviations, as a line or as bars for each series.
 
     Args:
-        points: a line for each run, with columns `title` of the series, `place` on the x-axis and `value`. Each value
+        points: A line for each run, with columns `title` of the series, `place` on the x-axis and `value`. Each value
             of a column `panel` has axes of its own.
-        title: title of the figure.
-        x_label: label of the x-axis.
-        y_label: label of the y-axis.
-        bars: draw bars.
+        title: Title of the figure.
+        x_label: Label of the x-axis.
+        y_label: Label of the y-axis.
+        bars: Draw bars.
     """
     panels = list(points.groupby("panel", sort=False)) if "panel" in points else [("", points)]
     places = points["place"].nunique()

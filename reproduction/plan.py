@@ -61,9 +61,9 @@ class Selection:
     """Rows and tasks of a table, with options of `python -m reproduction` that replace settings of the table.
 
     Attributes:
-        command: command line of the selection, without absolute paths.
-        data: folder of each corpus, or `SAMPLES`, by name. Other corpora are read from the Hub.
-        args: arguments of the scripts. None removes an argument.
+        command: Command line of the selection, without absolute paths.
+        data: Folder of each corpus, or `SAMPLES`, by name. Other corpora are read from the Hub.
+        args: Arguments of the scripts. None removes an argument.
     """
 
     table: Table
@@ -104,7 +104,7 @@ def select(
     """Return the selection for the options of `python -m reproduction`, as words. Baselines of rows are not added.
 
     Raises:
-        ValueError: an option has an invalid value.
+        ValueError: An option has an invalid value.
     """
     table = load_table(name)
     check_names(rows or (), table.rows, f"{name} has no row")
@@ -167,9 +167,9 @@ class TableRun:
     """One run of a row's model on a task of a table.
 
     Attributes:
-        index: index of the run, from 1.
-        options: options of the script by name, except the output folder.
-        tests: data options of each further test corpus, by title.
+        index: Index of the run, from 1.
+        options: Options of the script by name, except the output folder.
+        tests: Data options of each further test corpus, by title.
     """
 
     row: Row

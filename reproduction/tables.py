@@ -36,11 +36,11 @@ class Score(Entry):
     """A column of a table. A text stands for the metric alone.
 
     Attributes:
-        metric: name of the metric in `all_results.json` of a script, such as "eval_f1" or "predict_f1";
+        metric: Name of the metric in `all_results.json` of a script, such as "eval_f1" or "predict_f1";
             or "train_seconds_per_epoch"; or a metric of the measures "profile" and "statistics".
-        scale: factor that converts the measured value to the paper's unit, such as 100 for a percentage.
-        ratio: show published and measured values, such as times, as ratios to the row's baseline.
-        digits: number of decimals that are shown.
+        scale: Factor that converts the measured value to the paper's unit, such as 100 for a percentage.
+        ratio: Show published and measured values, such as times, as ratios to the row's baseline.
+        digits: Number of decimals that are shown.
     """
 
     metric: str
@@ -53,14 +53,14 @@ class TableTask(Entry):
     """A task of a table: training on a corpus, with its scores.
 
     Attributes:
-        script: training script, or a measure without training: "size" (parameters), "profile" (also times) or
+        script: Training script, or a measure without training: "size" (parameters), "profile" (also times) or
             "statistics" (lengths of texts).
-        arguments: arguments of the script by name, in addition to the table's.
-        folds: number of folds of the paper's cross-validation. By default, runs differ only in their seed.
-        search: the paper's grid, in the format of the scripts' `--search_space` files.
-        test_corpora: names of further corpora to test the trained model on, by title.
-        local_config: fields of the family's configuration for all rows that do not set them.
-        backbones: replacements of the rows' backbones for this task (SLA uses the cased BERT if capitals matter).
+        arguments: Arguments of the script by name, in addition to the table's.
+        folds: Number of folds of the paper's cross-validation. By default, runs differ only in their seed.
+        search: The paper's grid, in the format of the scripts' `--search_space` files.
+        test_corpora: Names of further corpora to test the trained model on, by title.
+        local_config: Fields of the family's configuration for all rows that do not set them.
+        backbones: Replacements of the rows' backbones for this task (SLA uses the cased BERT if capitals matter).
     """
 
     title: str
@@ -96,14 +96,14 @@ class Row(Entry):
     """A row of a table: a model, or numbers that the paper quotes.
 
     Attributes:
-        family: family of the model. "baseline" is the backbone alone; None means that the row cannot be run.
-        local_config: fields of the family's configuration and settings of its tokenizer.
-        baseline: name of the row to compare with.
-        published: printed numbers of each task, in the order of its scores and in the paper's unit. None if
+        family: Family of the model. "baseline" is the backbone alone; None means that the row cannot be run.
+        local_config: Fields of the family's configuration and settings of its tokenizer.
+        baseline: Name of the row to compare with.
+        published: Printed numbers of each task, in the order of its scores and in the paper's unit. None if
             missing. In a file, a number stands for a list, and a table with one task has no mapping.
-        reason: reason why the row cannot be run.
-        tasks: names of the row's tasks. Defaults to all tasks of the table.
-        group: title that rows share which a derived column may reduce. Defaults to the row's own title.
+        reason: Reason why the row cannot be run.
+        tasks: Names of the row's tasks. Defaults to all tasks of the table.
+        group: Title that rows share which a derived column may reduce. Defaults to the row's own title.
     """
 
     title: str
@@ -142,9 +142,9 @@ class Derived(Entry):
     The scores have the levels in `LEVELS`. The steps reduce "train", and may reduce the others but "group".
 
     Attributes:
-        score: name of the score in all selected tasks; or the name by task, and then all of these tasks are needed.
-        steps: reductions in their order, each the name of one of `REDUCTIONS` and its levels, as "mean train test".
-        digits: number of decimals that are shown.
+        score: Name of the score in all selected tasks; or the name by task, and then all of these tasks are needed.
+        steps: Reductions in their order, each the name of one of `REDUCTIONS` and its levels, as "mean train test".
+        digits: Number of decimals that are shown.
     """
 
     score: str | dict[str, str]
@@ -165,17 +165,17 @@ class Figure(Entry):
     """A figure of the scores of runs, or of what trained models attend to.
 
     Attributes:
-        kind: of scores, "bars" has a bar for each task, the difference between the scores of a series' first and
+        kind: Of scores, "bars" has a bar for each task, the difference between the scores of a series' first and
             second row, as a mean over all test corpora; "curve" has a point for each row, at its value of a field;
             "learning_curve" has a point for each task, at its value of an argument, and each of its series is one
             row. Of models, "gates" has a point for each layer, "maps" are attention between tokens, and "weights" are
             weights of tokens.
-        score: name of the score.
-        series: rows of each series, by title.
-        x: name of the field or argument, such as "max_train_samples".
-        task: task whose score a curve shows.
-        levels: rows that a curve shows as horizontal lines, by title.
-        texts: texts, or pairs of texts, that models read. "gates" are those of the evaluation data of the tasks.
+        score: Name of the score.
+        series: Rows of each series, by title.
+        x: Name of the field or argument, such as "max_train_samples".
+        task: Task whose score a curve shows.
+        levels: Rows that a curve shows as horizontal lines, by title.
+        texts: Texts, or pairs of texts, that models read. "gates" are those of the evaluation data of the tasks.
     """
 
     kind: Literal["bars", "curve", "learning_curve", "gates", "maps", "weights"]
@@ -196,7 +196,7 @@ class Note(Entry):
     """A note below a table. It is shown with some of its `rows` and some of its `tasks`, by default with any.
 
     Attributes:
-        recipe: the note holds for the recipe as it is, not with other arguments or another encoder.
+        recipe: The note holds for the recipe as it is, not with other arguments or another encoder.
     """
 
     text: str
@@ -215,13 +215,13 @@ class Table(Entry):
     A file also has the defaults of rows and tasks, and with `like` the name of a table that it extends.
 
     Attributes:
-        source: the paper, and the number of the table in it.
-        tasks, rows: in the paper's order.
-        runs: number of seeds that the paper averages over. 1 if the paper does not state it.
-        notes: differences from the paper with their reasons, and facts that the paper does not state.
-        figure: how a figure is drawn. None for a table.
-        derived: columns that are computed from the scores.
-        only_derived: show only the derived columns.
+        source: The paper, and the number of the table in it.
+        tasks, rows: In the paper's order.
+        runs: Number of seeds that the paper averages over. 1 if the paper does not state it.
+        notes: Differences from the paper with their reasons, and facts that the paper does not state.
+        figure: How a figure is drawn. None for a table.
+        derived: Columns that are computed from the scores.
+        only_derived: Show only the derived columns.
     """
 
     title: str
@@ -259,7 +259,7 @@ def load_table(name: str) -> Table:
     """Load a table or figure.
 
     Raises:
-        ValueError: there is no such table (the message lists all), or its file is not a table.
+        ValueError: There is no such table (the message lists all), or its file is not a table.
     """
     if name not in table_names():
         raise ValueError(f"There is no table {name!r}. Choose one of {', '.join(table_names())}.")

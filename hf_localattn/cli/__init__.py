@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Errors that the user can correct print one line to stderr and exit with code 2.
 
     Args:
-        argv: words of the command line after `hf-localattn`, *optional*, defaults to those of this process.
+        argv (*optional*, defaults to those of this process): Words of the command line after `hf-localattn`.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     command = typer.main.get_command(app)

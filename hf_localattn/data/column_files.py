@@ -55,12 +55,12 @@ def read_conll(path: Path, label_column: int, require_labels: bool) -> Iterator[
     columns than words have. It is a word if it has their columns and the label of another word.
 
     Args:
-        path: the file.
-        label_column: index of the column of labels.
-        require_labels: raise an error if there is only one column. If False, it is the column of words.
+        path: The file.
+        label_column: Index of the column of labels.
+        require_labels: Raise an error if there is only one column. If False, it is the column of words.
 
     Raises:
-        ValueError: the file is invalid, or a line may be a comment or a word. The message names the line.
+        ValueError: The file is invalid, or a line may be a comment or a word. The message names the line.
     """
     layout = _find_layout(path)
     has_labels = require_labels or layout.width > 1

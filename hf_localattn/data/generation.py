@@ -23,8 +23,8 @@ def generation_features(
 ) -> BatchEncoding:
     """Tokenize a batch of answered SQuAD rows: the first answer and the passage, with the question as `labels`.
 
-    A passage that is too long is cut to the part around the answer (see `source_ids`), a question at the end. The lengths
-    include special tokens. Without questions there are no `labels` and no `REFERENCE`.
+    A passage that is too long is cut to the part around the answer (see `source_ids`), a question at the end. The
+    lengths include special tokens. Without questions there are no `labels` and no `REFERENCE`.
     """
     input_ids = []
     for context, answers in zip(examples["context"], examples["answers"], strict=True):

@@ -78,20 +78,20 @@ def load_negation(
     each word. Other columns are filled in if missing; rows with an affix need `cue_type` "affix". Ids are made unique.
 
     Args:
-        data: the SFU corpus (a folder, or one of its files), an XML file of BioScope, a file of *SEM 2012, a .yaml
+        data: The SFU corpus (a folder, or one of its files), an XML file of BioScope, a file of *SEM 2012, a .yaml
             file of patterns that write sentences, or rows: a .json or .jsonl file or a data set. Also a list of files
             and folders, each read as its corpus.
         cues: "negation", "speculation" or "both". All rows of .json files and data sets are returned.
         cue_in_scope: "never": set `scope` to 0 for cue words except affixes; "corpus": keep the annotated scope.
         unmatched_scopes: "error": raise an error for a scope without a cue; "skip": leave it out with a warning.
-        require_scopes: raise an error for rows without `scope`. If False, either all rows or none must have a scope.
-        skip_empty: leave out rows without words.
-        all_sentences: add a row for each sentence without a cue of this kind: `cue` and `scope` are 0, `cue_type` is
+        require_scopes: Raise an error for rows without `scope`. If False, either all rows or none must have a scope.
+        skip_empty: Leave out rows without words.
+        all_sentences: Add a row for each sentence without a cue of this kind: `cue` and `scope` are 0, `cue_type` is
             "none", `cue_kind` is None. Rows of .json files and data sets need no cue then.
 
     Raises:
-        FileNotFoundError: the file or folder does not exist.
-        ValueError: the data are invalid. The message names the place and a remedy.
+        FileNotFoundError: The file or folder does not exist.
+        ValueError: The data are invalid. The message names the place and a remedy.
     """
     options = {"cues": cues, "cue_in_scope": cue_in_scope, "unmatched_scopes": unmatched_scopes}
     for name, value in options.items():
@@ -297,7 +297,7 @@ def has_empty_scope(record: Record, tokens: Sequence[str]) -> bool:
     """Return True if the scope of a row without a cue is known to be empty, and False if it is unknown.
 
     Raises:
-        ValueError: a word is in scope, which needs a cue.
+        ValueError: A word is in scope, which needs a cue.
     """
     if record.get("scope") in (None, []):
         return False

@@ -213,9 +213,9 @@ def _starsem(path: Path) -> Iterator[Sentence]:
     """
     sentence_ids: set[str] = set()
     lines: list[Line] = []
-    for line_number, line in read_lines(path):
+    for line_number, text in read_lines(path):
         # only tabs separate columns: words may contain other white space
-        lines.append((line_number, line.split("\t") if line.strip(" \t") else []))
+        lines.append((line_number, text.split("\t") if text.strip(" \t") else []))
     for sentence in group_lines(lines):
         first_line, first = sentence[0]
         for line, columns in sentence:

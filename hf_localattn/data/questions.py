@@ -64,13 +64,13 @@ def load_squad(
 
     Args:
         data: UTF-8 file in `.json` or `.jsonl` format, or a data set with these columns.
-        require_answers: raise an error for rows without `answers`. If False, these rows have no answer.
-        require_question: raise an error for rows without `question`. If False, the question of these rows is "".
-        skip_empty: leave out rows whose context or required question is empty.
+        require_answers: Raise an error for rows without `answers`. If False, these rows have no answer.
+        require_question: Raise an error for rows without `question`. If False, the question of these rows is "".
+        skip_empty: Leave out rows whose context or required question is empty.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the data are invalid. The message names the row, the field and a remedy.
+        FileNotFoundError: The file does not exist.
+        ValueError: The data are invalid. The message names the row, the field and a remedy.
     """
     source = open_source(data, "questions", JSON_SUFFIXES)
     if not isinstance(source.rows, Dataset):
@@ -114,14 +114,14 @@ def load_answered(data: Data, *, require_questions: bool = True, skip_empty: boo
     Unanswerable questions are left out with a warning. Several questions about the same answer remain separate rows.
 
     Args:
-        data: see `load_squad`.
-        require_questions: raise an error for rows without a question. If False and some rows have none, the column is
+        data: See `load_squad`.
+        require_questions: Raise an error for rows without a question. If False and some rows have none, the column is
             named `KNOWN_LABEL`, and has None there. If no row has one, it is dropped.
-        skip_empty: leave out rows whose context or required question is empty.
+        skip_empty: Leave out rows whose context or required question is empty.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the data are invalid, or no question has an answer.
+        FileNotFoundError: The file does not exist.
+        ValueError: The data are invalid, or no question has an answer.
     """
     source = open_source(data, "questions", JSON_SUFFIXES)
     questions = load_squad(source, require_question=require_questions, skip_empty=skip_empty)

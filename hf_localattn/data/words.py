@@ -54,12 +54,12 @@ class TokenColumns:
     """Columns of words and labels.
 
     Args:
-        text: column of the lists of words, *optional*, defaults to "tokens".
-        label: column of the lists of labels, *optional*, defaults to "<task>_tags", or "labels".
+        text (*optional*, defaults to "tokens"): Column of the lists of words.
+        label (*optional*, defaults to "<task>_tags", or "labels"): Column of the lists of labels.
         task: "ner", "pos", "chunk" or another name that a data set uses.
-        conll: index of the label column in a CoNLL file.
-        conllu: label column of a CoNLL-U file: "upos" (universal part of speech) or "xpos" (of the language).
-        names: label names, if the labels in the data are numbers from 0.
+        conll: Index of the label column in a CoNLL file.
+        conllu: Label column of a CoNLL-U file: "upos" (universal part of speech) or "xpos" (of the language).
+        names: Label names, if the labels in the data are numbers from 0.
     """
 
     text: str | None = None
@@ -94,15 +94,15 @@ def load_sentences(
     Blanks around a label are not part of it.
 
     Args:
-        data: file or data set. The names of a data set's `ClassLabel` are its labels.
-        columns: columns of words and labels.
-        require_labels: raise an error for data without labels. If False, they get empty lists as `labels`.
-        skip_empty: leave out rows without words. If False, such rows are an error in CGED files, and are kept in .json
+        data: File or data set. The names of a data set's `ClassLabel` are its labels.
+        columns: Columns of words and labels.
+        require_labels: Raise an error for data without labels. If False, they get empty lists as `labels`.
+        skip_empty: Leave out rows without words. If False, such rows are an error in CGED files, and are kept in .json
             and .jsonl files.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the data are invalid. The message names the place and a remedy.
+        FileNotFoundError: The file does not exist.
+        ValueError: The data are invalid. The message names the place and a remedy.
     """
     columns = columns or TokenColumns()
     if columns.conllu not in CONLLU_COLUMNS:
@@ -247,7 +247,7 @@ def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     this mark, the tokenizer is changed to put a space before each of them and before texts, and is saved like that.
 
     Raises:
-        ValueError: the tokenizer is slow, which cannot map tokens to words; or it loses the marks, now or as soon as
+        ValueError: The tokenizer is slow, which cannot map tokens to words; or it loses the marks, now or as soon as
             it is saved and loaded.
     """
     check_is_fast(tokenizer, "cannot map tokens to words")

@@ -82,10 +82,10 @@ def glue(predictions: Any, references: Any, task: str) -> dict[str, float]:
         task: Key of `GLUE_METRICS`; the configuration of the `evaluate` module.
 
     Returns:
-        accuracy: for all tasks except "cola" and "stsb", between 0 and 1.
+        accuracy: For all tasks except "cola" and "stsb", between 0 and 1.
         f1: F1 of class 1, for "mrpc" and "qqp", between 0 and 1.
-        matthews_correlation: for "cola", between -1 and 1, 0 if undefined.
-        pearson, spearmanr: for "stsb", between -1 and 1, 0 if undefined.
+        matthews_correlation: For "cola", between -1 and 1, 0 if undefined.
+        pearson, spearmanr: For "stsb", between -1 and 1, 0 if undefined.
 
     Example:
         >>> from hf_localattn.metrics import load_metric

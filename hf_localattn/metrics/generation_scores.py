@@ -31,10 +31,10 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
         references: List of reference texts, one per prediction, not tokenized.
 
     Returns:
-        bleu: corpus BLEU-4 of sacrebleu.
-        bleu_signature: settings of sacrebleu; only values with the same signature are comparable.
-        rouge_l: mean F1 of the longest common subsequence of words, which are matches of [a-z0-9]+.
-        meteor: mean METEOR (2007 version, nltk) with exact, stem and WordNet matches, and nltk's tokenizer. Without
+        bleu: Corpus BLEU-4 of sacrebleu.
+        bleu_signature: Settings of sacrebleu; only values with the same signature are comparable.
+        rouge_l: Mean F1 of the longest common subsequence of words, which are matches of [a-z0-9]+.
+        meteor: Mean METEOR (2007 version, nltk) with exact, stem and WordNet matches, and nltk's tokenizer. Without
             WordNet (`nltk.download("wordnet")`) synonyms do not match, and the key is meteor_no_synonyms.
 
     Published values for question generation often come from other tools (multi-bleu.perl, METEOR 1.5): do not compare.

@@ -41,7 +41,7 @@ def squad(predictions: Sequence[dict[str, Any]], references: Sequence[dict[str, 
         references: List of {"id", "answers": {"text": [...], "answer_start": [...]}}; `answer_start` is ignored.
 
     Returns:
-        exact_match, f1: mean over all questions of the best score against any of their answers, in percent. A question
+        exact_match, f1: Mean over all questions of the best score against any of their answers, in percent. A question
             without a prediction scores 0, with a warning.
 
     Example:
@@ -82,10 +82,10 @@ def squad_v2(
             score can serve as probability, such as the logit of "no answer" minus the logit of the best answer.
 
     Returns:
-        exact, f1, total: mean scores in percent, and the number of questions. The same with HasAns_ for answerable and
+        exact, f1, total: Mean scores in percent, and the number of questions. The same with HasAns_ for answerable and
             NoAns_ for unanswerable questions, if there are any. A question without a prediction scores 0, with a
             warning; the official script leaves such questions out.
-        best_exact, best_f1: best scores over all thresholds, at best_exact_thresh and best_f1_thresh; only if
+        best_exact, best_f1: Best scores over all thresholds, at best_exact_thresh and best_f1_thresh; only if
             no_answer_probability differs between questions.
 
     Example:

@@ -52,15 +52,15 @@ def starsem(
         pos: Part-of-speech tags, a list per sentence. Tags without a letter mark punctuation.
 
     Returns:
-        starsem_cues_f1: cues whose words and characters are right, also with precision and recall, from 0 to 1.
-        starsem_scopes_cue_match_f1: right scopes of right cues, also with precision and recall.
-        starsem_scopes_no_cue_match_f1: right scopes of cues with a right word, also with precision and recall.
-        starsem_scope_tokens_f1: words of the scopes of cues with a right word, also with precision and recall.
+        starsem_cues_f1: Cues whose words and characters are right, also with precision and recall, from 0 to 1.
+        starsem_scopes_cue_match_f1: Right scopes of right cues, also with precision and recall.
+        starsem_scopes_no_cue_match_f1: Right scopes of cues with a right word, also with precision and recall.
+        starsem_scope_tokens_f1: Words of the scopes of cues with a right word, also with precision and recall.
         starsem_cues_b_f1, starsem_scopes_cue_match_b_f1, starsem_scopes_no_cue_match_b_f1: B variants, also with
             precision. All predicted elements count in their precision. The recall is the same.
-        starsem_correct_sentences, starsem_correct_negation_sentences: shares of sentences without a wrong cue or
+        starsem_correct_sentences, starsem_correct_negation_sentences: Shares of sentences without a wrong cue or
             scope, of all sentences and of those with a negation.
-        instance_f1, instance_precision, instance_recall: precision and recall of scopes as means over negations, and
+        instance_f1, instance_precision, instance_recall: Precision and recall of scopes as means over negations, and
             their harmonic mean (NIS; Sineva et al. 2021). A negation without its exact cue on the other side has 0.
             Only words with a letter or digit count.
 

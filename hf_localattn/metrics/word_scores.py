@@ -116,9 +116,9 @@ def entities(predictions: LabelLists, references: LabelLists) -> dict[str, Any]:
         references: True labels, in the same form.
 
     Returns:
-        overall_precision, overall_recall, overall_f1: micro averages over all types, 0 if undefined.
-        overall_accuracy: share of words with the right label.
-        each type: its precision, recall, f1 and number (of true entities) of each type.
+        overall_precision, overall_recall, overall_f1: Micro averages over all types, 0 if undefined.
+        overall_accuracy: Share of words with the right label.
+        each type: Its precision, recall, f1 and number (of true entities) of each type.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
@@ -154,7 +154,7 @@ def error_detection(predictions: LabelLists, references: LabelLists, positive_la
         positive_label (*optional*, defaults to "i"): Label of incorrect words, as in FCE.
 
     Returns:
-        f0_5, precision, recall: scores of the positive label, 0 if undefined.
+        f0_5, precision, recall: Scores of the positive label, 0 if undefined.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
@@ -180,9 +180,9 @@ def error_diagnosis(predictions: LabelLists, references: LabelLists) -> dict[str
         references: True labels, in the same form.
 
     Returns:
-        detection_precision, detection_recall, detection_f1: scores on the detection level, 0 if undefined. The same
+        detection_precision, detection_recall, detection_f1: Scores on the detection level, 0 if undefined. The same
             with identification_ and position_, as micro averages.
-        false_positive_rate: share of correct sentences in which an error was found, 0 if there is no correct sentence.
+        false_positive_rate: Share of correct sentences in which an error was found, 0 if there is no correct sentence.
 
     Example:
         >>> from hf_localattn.metrics import load_metric
@@ -219,8 +219,8 @@ def negation_scope(predictions: Sequence[Sequence[int]], references: Sequence[Se
         references: True scopes, in the same form.
 
     Returns:
-        f1, precision, recall: scores of the words in scope, 0 if undefined.
-        scope_exact_match: share of rows without a wrong word, known as percentage of correct scopes (PCS).
+        f1, precision, recall: Scores of the words in scope, 0 if undefined.
+        scope_exact_match: Share of rows without a wrong word, known as percentage of correct scopes (PCS).
 
     Example:
         >>> from hf_localattn.metrics import load_metric

@@ -182,10 +182,10 @@ class LocalAttentionConfig(PreTrainedConfig):
             the local layers to the backbone's states, instead of replacing them. The projection starts at zero, so the
             initial predictions are those of the backbone. Only for local layers outside the backbone.
         hf_localattn_version (str, *optional*): Version of hf_localattn that saved the checkpoint; None for a new
-            configuration. Saving always writes the version of this code.
+            configuration.
 
     Raises:
-        ValueError: A field has an invalid value (the message names valid ones), or the backbone does not fit.
+        ValueError: A field has an invalid value, or the backbone does not fit.
     """
 
     model_type = ""
@@ -195,7 +195,15 @@ class LocalAttentionConfig(PreTrainedConfig):
     installed: ClassVar[InstalledServices] = InstalledServices()
     default_backbone: ClassVar[str] = "bert"
     tested_backbones: ClassVar[Sequence[str]] = (
-        *("bert", "roberta", "albert", "electra", "distilbert", "deberta-v2", "modernbert", "xlnet", "mpnet"),
+        "bert",
+        "roberta",
+        "albert",
+        "electra",
+        "distilbert",
+        "deberta-v2",
+        "modernbert",
+        "xlnet",
+        "mpnet",
     )
     generation_backbones: ClassVar[Sequence[str]] = ()
     """Tested encoder-decoder backbones; empty for families that do not generate."""

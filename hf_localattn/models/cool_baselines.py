@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import initialization as init
 
 from .configuration_cool import CoolConfig
-from .cool_local_encoder import LAYERS, CoolPreTrainedModel, LocalLayer
+from .cool_local_encoder import LOCAL_LAYERS, CoolPreTrainedModel, LocalLayer
 from .modeling_cool import *  # noqa: F403  # hands on the models
 
 
@@ -270,5 +270,5 @@ BASELINE_LAYERS: dict[str, type[LocalLayer]] = {
     "gat": GraphAttentionLayer,
     "hgt": HeterogeneousGraphLayer,
 }
-LAYERS.update(BASELINE_LAYERS)
+LOCAL_LAYERS.update(BASELINE_LAYERS)
 CoolPreTrainedModel._no_split_modules += [layer.__name__ for layer in BASELINE_LAYERS.values()]

@@ -66,7 +66,7 @@ class OutlookLayer(LocalLayer):
         return states + hidden, weights
 
 
-LAYERS: dict[str, type[LocalLayer]] = {"outlook": OutlookLayer}
+LOCAL_LAYERS: dict[str, type[LocalLayer]] = {"outlook": OutlookLayer}
 """Classes of local layers by the value of `local_attention`. `cool_baselines.py` adds those of the baselines."""
 
 
@@ -107,7 +107,7 @@ class LocalEncoder(nn.Module):
         super().__init__()
         self.convolution_block = ConvolutionBlock(config) if config.has_convolution_block else None
         layers = range(config.num_active_local_layers)
-        self.layers = nn.ModuleList(config.choose_layer("local_attention", LAYERS)(config) for _ in layers)
+        self.layers = nn.ModuleList(config.choose_layer("local_attention", LOCAL_LAYERS)(config) for _ in layers)
         self.projection = None
         self.fusion = Fusion(config) if config.has_balance else None
         if config.local_size != config.local_output_size and self.fusion is None:

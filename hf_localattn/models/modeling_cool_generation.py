@@ -173,7 +173,7 @@ class SourceEncoder:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> LocalModelOutput:
-        """Call `forward`, or the hook that replaces it."""
+        """Call `forward` of this object, which accelerate may have replaced."""
         return self.forward(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

@@ -24,7 +24,7 @@ from .task_heads import (
     TokenClassificationHead,
 )
 
-LAYERS: dict[str, Callable[[SamRobertaConfig], nn.Module]] = {}
+POOLING_LAYERS: dict[str, Callable[[SamRobertaConfig], nn.Module]] = {}
 """Layers of the baselines, by `pooling`; sam_baselines.py adds them. Each pools texts and weights tokens."""
 
 
@@ -73,7 +73,7 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
         self.sequential_attention = SequentialAttention(config) if config.pooling == "sam" else None
         self.pooling_attention: nn.Module | None = None
         if config.pooling in BASELINES:
-            self.pooling_attention = config.choose_layer("pooling", LAYERS)(config)
+            self.pooling_attention = config.choose_layer("pooling", POOLING_LAYERS)(config)
         self.post_init()
 
     def train(self, mode: bool = True) -> Self:

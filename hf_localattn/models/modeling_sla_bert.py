@@ -71,7 +71,7 @@ class SyntaxLayers(nn.Module):
         raise NotImplementedError
 
 
-LAYERS: dict[str, type[SyntaxLayers]] = {}
+SYNTAX_LAYERS: dict[str, type[SyntaxLayers]] = {}
 """Baselines without gates by `local_attention`; sla_baselines.py adds them."""
 
 
@@ -198,7 +198,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
             self.local_mask = config.choose_layer(field, LOCAL_MASKS)
         self.syntax_layer: SyntaxLayers | None = None
         if kind not in (*GATED, "none"):
-            self.syntax_layer = config.choose_layer("local_attention", LAYERS)(self.backbone, config)
+            self.syntax_layer = config.choose_layer("local_attention", SYNTAX_LAYERS)(self.backbone, config)
         self.post_init()
 
     @can_return_tuple

@@ -126,8 +126,7 @@ class NegationFinder:
     """Finds cues and scopes in texts, or in sentences that are split into words.
 
     Args:
-        model: A token classification model. It labels cues in sentences without markers, and scopes in sentences with
-            markers.
+        model: A token classification model.
         tokenizer: The fast tokenizer of the model, with cue markers.
         max_length (int, *optional*): Maximum number of tokens of an input. By default the model's limit.
 
@@ -183,7 +182,8 @@ class NegationFinder:
         start, end = sentence
         offsets = [(start + begin, start + stop) for begin, stop in split_words(text[start:end])]
         words = [text[begin:stop] for begin, stop in offsets]
-        cue = [index for index, (begin, _) in enumerate(offsets) if any(begin == marker.end() for marker in markers)]
+        marked_begins = {marker.end() for marker in markers}
+        cue = [index for index, (begin, _) in enumerate(offsets) if begin in marked_begins]
         named = re.search("affix|single|multi", "".join(marker[0] for marker in markers))
         for piece in self.pieces(words):
             part = slice(piece.start, piece.stop)

@@ -51,7 +51,7 @@ class QuestionAnsweringPipeline(ChunkPipeline):
     questions. `pipeline(...)` takes the arguments of a call as defaults.
 
     Raises:
-        ValueError: the model has no question-answering head, or the tokenizer is not a fast one.
+        ValueError: The model has no question-answering head, or the tokenizer is not a fast one.
 
     Example:
         >>> from transformers import AutoTokenizer, pipeline
@@ -83,24 +83,24 @@ class QuestionAnsweringPipeline(ChunkPipeline):
         """Answer one or more questions.
 
         Args:
-            *inputs: mappings with "question" and "context", such as rows of SQuAD (other keys are ignored); a list of
+            *inputs: Mappings with "question" and "context", such as rows of SQuAD (other keys are ignored); a list of
                 mappings; an iterator, which is read lazily; or a question and a context.
-            question: a text, or a list of texts.
-            context: a text for all questions, or a list with one for each.
-            **settings: the following settings.
-            top_k (int, *optional*, defaults to 1): largest number of answers. `topk` is the same setting.
-            doc_stride (int, *optional*): overlap of windows in tokens. Defaults to the smaller of 128 and half of
+            question: A text, or a list of texts.
+            context: A text for all questions, or a list with one for each.
+            **settings: The following settings.
+            top_k (int, *optional*, defaults to 1): Largest number of answers. `topk` is the same setting.
+            doc_stride (int, *optional*): Overlap of windows in tokens. Defaults to the smaller of 128 and half of
                 `max_seq_len`.
-            max_answer_len (int, *optional*, defaults to 15): largest number of tokens of an answer.
-            max_seq_len (int, *optional*): length of a window in tokens. Defaults to the smaller of 384 and the model's
+            max_answer_len (int, *optional*, defaults to 15): Largest number of tokens of an answer.
+            max_seq_len (int, *optional*): Length of a window in tokens. Defaults to the smaller of 384 and the model's
                 limit.
-            max_question_len (int, *optional*, defaults to 64): largest number of tokens of a question; the rest is cut
+            max_question_len (int, *optional*, defaults to 64): Largest number of tokens of a question; the rest is cut
                 off.
-            handle_impossible_answer (bool, *optional*, defaults to False): if True, "" is a possible answer.
-            align_to_words (bool, *optional*, defaults to True): if True, answers are extended to whole words.
-            padding (bool or str, *optional*): padding of each window, as in calls of the tokenizer.
-            batch_size (int, *optional*, defaults to 1): windows per batch.
-            num_workers (int, *optional*, defaults to 0): processes that tokenize.
+            handle_impossible_answer (bool, *optional*, defaults to False): If True, "" is a possible answer.
+            align_to_words (bool, *optional*, defaults to True): If True, answers are extended to whole words.
+            padding (bool or str, *optional*): Padding of each window, as in calls of the tokenizer.
+            batch_size (int, *optional*, defaults to 1): Windows per batch.
+            num_workers (int, *optional*, defaults to 0): Processes that tokenize.
 
         Returns:
             A dict with `score`, `start`, `end` and `answer`, where `answer` is `context[start:end]`, or a list of
@@ -108,8 +108,8 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             iterator. Scores of answers with the same text are added, also across windows.
 
         Raises:
-            ValueError: a question or context is empty, or a setting is impossible.
-            TypeError: a setting is unknown.
+            ValueError: A question or context is empty, or a setting is impossible.
+            TypeError: A setting is unknown.
         """
         examples = read_inputs(inputs, question, context)
         if isinstance(examples, list) and len(examples) < 2:
@@ -256,7 +256,8 @@ def read_inputs(inputs: tuple[Any, ...], question: Any, context: Any) -> Any:
         contexts = [context] * len(questions) if isinstance(context, str) else list(context)
         if len(questions) != len(contexts):
             raise ValueError(f"{len(questions)} questions, but {len(contexts)} contexts: give as many, or one.")
-        return [_checked(*pair, f" {index}") for index, pair in enumerate(zip(questions, contexts, strict=True))]
+        pairs = zip(questions, contexts, strict=True)
+        return [_checked(*pair, f" {index}") for index, pair in enumerate(pairs)]
     examples = inputs[0] if len(inputs) == 1 else inputs
     if isinstance(examples, torch.utils.data.Dataset):
         return examples
@@ -333,7 +334,8 @@ def question_is_first(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 def cut_question(question: str, tokenizer: PreTrainedTokenizerBase, length: int) -> tuple[str, int]:
     """Return a question, cut to `length` tokens with a warning, and the number of its tokens."""
-    offsets = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False).offset_mapping
+    encoded = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    offsets = encoded.offset_mapping
     if len(offsets) <= length:
         return question, len(offsets)
     cut = "A question of %d tokens is cut to %d, the room that the settings leave: %.60s..."
@@ -346,8 +348,11 @@ def no_answer_position(encoded: BatchEncoding, window: int, tokenizer: PreTraine
 
     The beginning-of-text token is used if the tokenizer has no classification token.
     """
-    tokens = list(enumerate(zip(encoded["input_ids"][window], encoded.sequence_ids(window), strict=True)))
-    first = {token: position for position, (token, sequence) in reversed(tokens) if sequence is None}
+    tokens = zip(encoded["input_ids"][window], encoded.sequence_ids(window), strict=True)
+    first: dict[int, int] = {}
+    for position, (token, sequence) in enumerate(tokens):
+        if sequence is None:
+            first.setdefault(token, position)
     return first.get(tokenizer.cls_token_id, first.get(tokenizer.bos_token_id))
 
 

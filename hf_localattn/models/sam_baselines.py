@@ -13,7 +13,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .masking import ensure_nonempty_mask, masked_softmax
 from .modeling_sam_roberta import *  # noqa: F403  # hands on the models
-from .modeling_sam_roberta import LAYERS
+from .modeling_sam_roberta import POOLING_LAYERS
 from .sam_bilstm import InitializedByTorch
 
 SCORE_SCALE = 5.0
@@ -109,5 +109,5 @@ class DiSAN(InitializedByTorch):
         return shares.sum(1), shares, None
 
 
-LAYERS["rba"] = lambda config: RecurrentAttention(config.encoded_size)
-LAYERS["disan"] = lambda config: DiSAN(config.encoded_size, config.disan_hidden_size)
+POOLING_LAYERS["rba"] = lambda config: RecurrentAttention(config.encoded_size)
+POOLING_LAYERS["disan"] = lambda config: DiSAN(config.encoded_size, config.disan_hidden_size)

@@ -119,7 +119,9 @@ def _two_draws(like: torch.Tensor, dropout: float) -> tuple[torch.Tensor, torch.
     batch, heads, rows, length = like.shape
     numbers = _random_int16(rows, batch * heads * length, like.device)
     numbers = numbers.view(rows, batch, heads, length).permute(1, 2, 0, 3).float()
-    limit, both, second_limit = (round(share * 2**16) - 2**15 for share in (keep, keep * keep, keep + dropout * keep))
+    limit = _quantile(keep)
+    both = _quantile(keep * keep)
+    second_limit = _quantile(keep + dropout * keep)
     # Of whole numbers, `clamp(limit - number, 0, 1)` is 1 below the limit, else 0. It is faster than a comparison.
     first = (limit - numbers).clamp_(0, 1)
     second = (both - numbers).clamp_(0, 1).sub_(first).add_((second_limit - numbers).clamp_(0, 1))
@@ -132,3 +134,8 @@ def _random_int16(rows: int, columns: int, device: torch.device) -> torch.Tensor
         return torch.randint(-(2**15), 2**15, (rows, columns), dtype=torch.int16, device=device)
     # A CPU draws one number after the other, so four are cut from one of 64 bits.
     return torch.randint(-(2**63), 2**63 - 1, (rows, -(-columns // 4))).view(torch.int16)[:, :columns]
+
+
+def _quantile(share: float) -> int:
+    """Return the value below which a share of the numbers of `_random_int16` lies."""
+    return round(share * 2**16) - 2**15

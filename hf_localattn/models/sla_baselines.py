@@ -15,7 +15,7 @@ from transformers import initialization as init
 
 from .configuration_sla_bert import SlaBertConfig
 from .modeling_sla_bert import *  # noqa: F403  # hands on the models
-from .modeling_sla_bert import LAYERS, SyntaxLayers
+from .modeling_sla_bert import SYNTAX_LAYERS, SyntaxLayers
 from .sla_masks import first_tokens, heads_of, limited_rows, without_open_keys
 from .sla_self_attention import LocalAttentionRecord, localize, prepared_mask, self_attentions
 
@@ -156,4 +156,4 @@ def parent_loss(
     return losses / (parents >= 0).sum().clamp(min=1)
 
 
-LAYERS |= {"sgnet": SyntaxGuidedLayer, "lisa": ParentSupervision}
+SYNTAX_LAYERS |= {"sgnet": SyntaxGuidedLayer, "lisa": ParentSupervision}

@@ -69,7 +69,9 @@ def parse(
 def whitespace_words(text: str) -> Words:
     """Split a text at white space, without heads."""
     spans = [match.span() for match in re.finditer(r"\S+", text)]
-    return Words(len(spans), None, array("i", [start for start, _ in spans]), array("i", [end for _, end in spans]))
+    starts = array("i", [start for start, _ in spans])
+    ends = array("i", [end for _, end in spans])
+    return Words(len(spans), None, starts, ends)
 
 
 def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
@@ -146,7 +148,8 @@ def _document(text: str | tuple[str, ...], words: str, pipeline: Any) -> Any:
 
 def _words(text: str | tuple[str, ...], words: str, document: Any, parser: str) -> Words:
     """Convert a parsed document to `Words`."""
-    starts, lengths, heads, blank = document.to_array(["IDX", "LENGTH", "HEAD", "IS_SPACE"]).view("int64").T.tolist()
+    columns = document.to_array(["IDX", "LENGTH", "HEAD", "IS_SPACE"]).view("int64").T
+    starts, lengths, heads, blank = columns.tolist()
     heads = [word + head for word, head in enumerate(heads)]  # heads in spaCy are relative; a root's is 0
     if not isinstance(text, str):
         parsed = [index for index, word in enumerate(text) if word.strip()]

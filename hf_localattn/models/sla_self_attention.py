@@ -76,7 +76,7 @@ def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.
     """Convert a boolean mask (B, L, L), [query, key], to the form that the backbone's attention implementation needs.
 
     That is a boolean mask (B, 1, L, L) for "sdpa", one that is added to the scores for "eager", and a `BlockMask` for
-    "flex_attention". Except for the last, a mask may have one row (B, 1, L) for all queries.
+    "flex_attention". For the first two a mask may have one row (B, 1, L) for all queries.
     """
     implementation = config._attn_implementation
     if implementation == "sdpa":
@@ -112,7 +112,9 @@ def is_in_kernel(backbone: PreTrainedModel, tables: MaskTables) -> bool:
     if kernel is None or backbone.config._attn_implementation not in ("eager", "sdpa"):
         return False
     device = tables.segments.device
-    dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else backbone.dtype
+    dtype = backbone.dtype
+    if torch.is_autocast_enabled(device.type):
+        dtype = torch.get_autocast_dtype(device.type)
     width = backbone.config.hidden_size // backbone.config.num_attention_heads
     return kernel.runs(device, dtype, width, tables)
 

@@ -127,7 +127,8 @@ def _read_words(words: Sequence[str], mode: str) -> AlignedText:
         index, whole = origins[word]
         return whole or offsets, index
 
-    return AlignedText(encoded, True, lambda offsets, word: word in cues, restored if encoded != list(words) else None)
+    has_changed = encoded != list(words)
+    return AlignedText(encoded, True, lambda offsets, word: word in cues, restored if has_changed else None)
 
 
 class OaXLNetTokenizer(BackboneTokenizer):
@@ -228,7 +229,8 @@ class OaXLNetTokenizer(BackboneTokenizer):
 
     def _to_encode(self, text: Any, split: bool) -> Any:
         """Return the given texts, in the same nesting, with rewritten markers."""
-        if isinstance(text, str) or (split and isinstance(text, list | tuple) and text and isinstance(text[0], str)):
+        is_list_of_words = split and isinstance(text, list | tuple) and text and isinstance(text[0], str)
+        if isinstance(text, str) or is_list_of_words:
             return read_cues(text, self.cue_marker).encoded
         if isinstance(text, list | tuple):
             texts = [self._to_encode(part, split) for part in text]

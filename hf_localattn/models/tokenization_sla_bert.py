@@ -238,8 +238,13 @@ def _is_word(word: str) -> bool:
 def _words_of_tokens(encoding: EncodingFast, sample: tuple) -> list[int | None]:
     """Return the index of each token's word, not counting cue markers. A marker belongs to the word after it."""
     before = [[0, *accumulate(map(_is_word, words))] for words in sample]
-    places = zip(encoding.word_ids, encoding.sequence_ids, strict=True)
-    return [None if word is None or of is None else min(before[of][word], before[of][-1] - 1) for word, of in places]
+    indices: list[int | None] = []
+    for word, text in zip(encoding.word_ids, encoding.sequence_ids, strict=True):
+        if word is None or text is None:
+            indices.append(None)
+        else:
+            indices.append(min(before[text][word], before[text][-1] - 1))
+    return indices
 
 
 def _segments_with_heads(

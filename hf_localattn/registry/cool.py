@@ -43,8 +43,14 @@ COOL = Family(
     ),
     effects=lambda config: {
         (
-            *("outlook_num_heads", "outlook_softmax", "mask_outside_window", "outlook_dropout"),
-            *("use_conv", "num_ffn_layers", "use_layer_norm", "qkv_bias"),
+            "outlook_num_heads",
+            "outlook_softmax",
+            "mask_outside_window",
+            "outlook_dropout",
+            "use_conv",
+            "num_ffn_layers",
+            "use_layer_norm",
+            "qkv_bias",
         ): config.local_attention == "outlook",
         ("fusion",): config.mode == "g&l" or config.has_balance,
         ("num_extra_layers",): config.local_attention == "deeper",

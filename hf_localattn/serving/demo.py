@@ -18,7 +18,7 @@ from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
 from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
 from hf_localattn.registry import family_of, task_of_class
-from hf_localattn.serving.page import TASKS, add_widget, launch, load_pipe
+from hf_localattn.serving.page import WIDGETS, add_widget, launch, load_pipe
 
 MOST_TOKENS = 128  # of a map; a larger one would be slow to transfer and to show
 EXCERPT = 200  # number of characters around an answer for which attention is shown
@@ -43,8 +43,9 @@ def run(
         ValueError: The checkpoint is invalid, or has no head with a widget.
         OSError: The checkpoint cannot be loaded, or the address cannot be used.
     """
+    address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:  # gradio would wait forever for some servers that cannot listen
-        socket.create_server((host, port or 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+        socket.create_server((host, port or 0), family=address_family).close()
     except OSError as error:
         raise OSError(f"Cannot listen on {host}:{port or '*'}: {error.strerror}. Set --port and --host.") from error
     if checkpoint is None:
@@ -93,23 +94,26 @@ def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) 
 
 
 def page_task(checkpoint: str, config: PreTrainedConfig) -> str:
-    """Return the task of the page for a model, a key of `TASKS`; `ValueError` if there is no page for it."""
+    """Return the task of the page for a model, a key of `WIDGETS`; `ValueError` if there is no page for it."""
     architecture = next(iter(config.architectures or ()), "an unknown class")
     task = task_of_class(architecture)
-    if task not in TASKS:
+    if task not in WIDGETS:
         raise ValueError(
             f"{checkpoint!r} is a checkpoint of {architecture}, whose head has no page. Choose a checkpoint for"
-            f" {', '.join(TASKS)}."
+            f" {', '.join(WIDGETS)}."
         )
     names = set(config.id2label.values())
-    finds_cues = task == "token-classification" and INSIDE in names and not names.isdisjoint(CUE_LABELS)
-    return "negation" if finds_cues else task
+    if task == "token-classification" and INSIDE in names and not names.isdisjoint(CUE_LABELS):
+        return "negation"
+    return task
 
 
 def example_text(task: str, config: PreTrainedConfig) -> str | None:
     """Return the example text of the model's family for pages with a single text; None for others."""
     family = family_of(config)
-    return family.example if family is not None and task.endswith("-classification") else None
+    if family is None or not task.endswith("-classification"):
+        return None
+    return family.example
 
 
 def attention_kinds(model: PreTrainedModel) -> list[str]:

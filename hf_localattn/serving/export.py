@@ -123,13 +123,14 @@ def _inputs(model: PreTrainedModel, family: Family, batch: int, length: int, *, 
     pads = slice(0, 2) if left else slice(length - 2, length)
     mask[1 if batch > 1 else 0 :, pads] = 0
     ids = torch.randint(model.config.vocab_size, (batch, length), generator=generator)
-    inputs = {
-        "input_ids": ids.masked_fill(mask == 0, model.config.pad_token_id or 0),
-        "attention_mask": mask,
-        **{name: value for name, value in family.sample_inputs(mask).items() if name in model.config.required_inputs},
-    }
-    if model.base_model.takes_token_type_ids and getattr(model.config.backbone_config, "type_vocab_size", 2) > 1:
-        inputs["token_type_ids"] = (torch.arange(length) >= length // 2).long().expand(batch, length) * mask
+    inputs = {"input_ids": ids.masked_fill(mask == 0, model.config.pad_token_id or 0), "attention_mask": mask}
+    for name, value in family.sample_inputs(mask).items():
+        if name in model.config.required_inputs:
+            inputs[name] = value
+    has_segments = getattr(model.config.backbone_config, "type_vocab_size", 2) > 1
+    if has_segments and model.base_model.takes_token_type_ids:
+        is_second = torch.arange(length) >= length // 2
+        inputs["token_type_ids"] = is_second.long().expand(batch, length) * mask
     if task_of_class(type(model).__name__) == CHOICES:  # rows with the same number of choices
         return {name: value.repeat_interleave(2, 0).view(batch, 2, length) for name, value in inputs.items()}
     return inputs
@@ -142,7 +143,8 @@ def _write_graph(model: PreTrainedModel, family: Family, path: Path) -> None:
     from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
     example = _inputs(model, family, *EXAMPLE)
-    shapes = {name: dict.fromkeys(range(value.dim()), torch.export.Dim.DYNAMIC) for name, value in example.items()}
+    any_size = torch.export.Dim.DYNAMIC
+    shapes = {name: dict.fromkeys(range(value.dim()), any_size) for name, value in example.items()}
     try:
         with _quiet_libraries():
             exported = OnnxExporter().export(model, example, OnnxConfig(dynamic_shapes=shapes))
@@ -197,13 +199,15 @@ def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> f
     """Return the largest difference between a graph and its model at real tokens, as a share of the largest output."""
     import onnxruntime
 
-    graph = OnnxModel(onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]), model.config)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    graph = OnnxModel(session, model.config)
     differences = []
     for (batch, length), left in itertools.product(CHECKS, (False, True)):
         inputs = _inputs(model, family, batch, length, left=left)
         expected = model(**inputs)
         for name, value in graph.run(inputs).items():
-            if (wanted := expected.get(name)) is None or not wanted.is_floating_point():
+            wanted = expected.get(name)
+            if wanted is None or not wanted.is_floating_point():
                 continue
             if wanted.shape != value.shape:  # a size of the example is fixed
                 return math.inf
@@ -219,8 +223,9 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
     """Write tokenizer and configuration, and `infer.py` with the settings that it reads in `export.json`."""
     task = task_of_class(type(model).__name__)
     tokenizer.save_pretrained(folder)
-    private = ("_name_or_path", "auto_map")  # folder and code of the checkpoint
-    config = {name: value for name, value in model.config.to_dict().items() if name not in private}
+    config = model.config.to_dict()
+    for name in ("_name_or_path", "auto_map"):  # folder and code of the checkpoint
+        config.pop(name, None)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     settings = {
         "model_type": family.name,

@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoModelForMultipleChoice, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
-WITHOUT_PIPELINE = {"multiple-choice": AutoModelForMultipleChoice, "text2text-generation": AutoModelForSeq2SeqLM}
+WITHOUT_PIPELINE = {
+    "multiple-choice": AutoModelForMultipleChoice,
+    "text2text-generation": AutoModelForSeq2SeqLM,
+}
 TEXT = ("Text", "The baker Mira grows white roses.", 3)
 
 
@@ -27,8 +30,8 @@ class Answer(NamedTuple):
     findings: Any = ()  # of the model, for each row or for all
 
 
-class Task(NamedTuple):
-    """A task of the page."""
+class Widget(NamedTuple):
+    """Fields and answers of a task."""
 
     answer: Callable[[Any, list[str]], Answer]  # from a pipeline and the texts
     fields: tuple[tuple[str, str, int], ...]  # label, example and lines
@@ -36,12 +39,12 @@ class Task(NamedTuple):
     required: int = 1  # number of fields that must not be empty
 
 
-TASKS: dict[str, Task] = {}
+WIDGETS: dict[str, Widget] = {}
 
 
 def answers(task: str, *fields: Any, **settings: Any) -> Any:
     """Register the function below for a task."""
-    return lambda answer: TASKS.setdefault(task, Task(answer, fields, **settings)).answer
+    return lambda answer: WIDGETS.setdefault(task, Widget(answer, fields, **settings)).answer
 
 
 def encode(pipe: Any, *texts: Any) -> Any:
@@ -98,7 +101,8 @@ def find_negation(pipe: Any, texts: list[str]) -> Answer:
         cue = " … ".join(span["text"] for span in negation["cue"])
         scope = " … ".join(span["text"] for span in negation["scope"])
         kind = f"{negation['kind']}, {negation['type']}"
-        rows.append([cue, scope or "(empty)", kind, f"{negation['score']:.4f}, {negation['scope_score']:.4f}"])
+        scores = f"{negation['score']:.4f}, {negation['scope_score']:.4f}"
+        rows.append([cue, scope or "(empty)", kind, scores])
         spans = [(span["start"], span["end"], name) for name in ("scope", "cue") for span in negation[name]]
         marked.append(mark(texts[0], spans))
     count = len(negations)
@@ -122,7 +126,8 @@ def classify(pipe: Any, texts: list[str]) -> Answer:
     text_starts = (0, len(texts[0]) + 1)  # with a line break between the texts
     encoding = inputs.encodings[0]
     spans = []
-    for text, (start, end), weight in zip(encoding.sequence_ids, encoding.offsets, weights[0].tolist(), strict=True):
+    tokens = zip(encoding.sequence_ids, encoding.offsets, weights[0].tolist(), strict=True)
+    for text, (start, end), weight in tokens:
         if text is not None:
             spans.append((text_starts[text] + start, text_starts[text] + end, weight))
     largest = max((weight for _, _, weight in spans), default=1.0)
@@ -154,7 +159,8 @@ def fill_mask(pipe: Any, texts: list[str]) -> Answer:
     encode(pipe, text)
     before, after = text.split(mask)
     rows = [[token["token_str"].strip(), f"{token['score']:.4f}"] for token in pipe(text, top_k=5)]
-    return Answer(rows[0][0], rows, [[(before, None), (word, "word"), (after, None)] for word, _ in rows])
+    marked = [[(before, None), (word, "word"), (after, None)] for word, _ in rows]
+    return Answer(rows[0][0], rows, marked)
 
 
 @answers(
@@ -207,34 +213,35 @@ def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool
     """
     import gradio as gr
 
-    asked = TASKS[task]
-    fields = asked.fields
+    widget = WIDGETS[task]
+    fields = widget.fields
     if task == "text-classification" and has_pairs is not None:
-        asked = asked._replace(required=2 if has_pairs else 1)
-        fields = fields[: asked.required]
+        widget = widget._replace(required=2 if has_pairs else 1)
+        fields = fields[: widget.required]
     with gr.Row(equal_height=False):
         with gr.Column():
             texts = [gr.Textbox(text, label=label, lines=lines, max_lines=20) for label, text, lines in fields]
             texts[0].value = example or texts[0].value
             button = gr.Button("Run", variant="primary")
         with gr.Column():
-            result = gr.Textbox(label="Result", interactive=False) if asked.columns else gr.Label(label="Result")
-            widths = [f"{100 // len(asked.columns)}%" for _ in asked.columns]  # all are seen on a phone
-            table = gr.Dataframe(headers=[*asked.columns] or None, column_widths=widths, wrap=True, visible=False)
+            result = gr.Textbox(label="Result", interactive=False) if widget.columns else gr.Label(label="Result")
+            widths = [f"{100 // len(widget.columns)}%" for _ in widget.columns]  # all are seen on a phone
+            table = gr.Dataframe(headers=[*widget.columns] or None, column_widths=widths, wrap=True, visible=False)
             marked = gr.HighlightedText(label="Text", combine_adjacent=True, visible=False)
     answers = gr.State()
     shown = gr.State()
 
     def show(texts: list[str], answer: Answer, row: int) -> list[Any]:
         parts = of_row(answer.marked, row)
-        return [gr.HighlightedText(parts, visible=bool(parts)), (texts, of_row(answer.findings, row) or {})]
+        findings = of_row(answer.findings, row) or {}
+        return [gr.HighlightedText(parts, visible=bool(parts)), (texts, findings)]
 
     def run(*values: str) -> list[Any]:
         texts = [(value or "").strip() for value in values]
         try:
-            if not all(texts[: asked.required]):
+            if not all(texts[: widget.required]):
                 raise ValueError(f"The field {fields[texts.index('')][0]!r} is empty: write a text.")
-            answer = asked.answer(pipe, texts)
+            answer = widget.answer(pipe, texts)
         except Exception as error:  # whatever it is, the page says it and goes on
             is_bug = not isinstance(error, ValueError)  # the console gets its traceback
             message = html.escape(str(error), quote=False)
@@ -261,7 +268,8 @@ def launch(page: Any, **settings: Any) -> Any:
     """Start the server of a page, with fonts of the browser's system, so that nothing else is loaded."""
     import gradio as gr
 
-    theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["system-ui", "sans-serif"])
+    fonts = ["system-ui", "sans-serif"]
+    theme = gr.themes.Default(font=fonts, font_mono=fonts)
     css = ".textfield {display: block; word-break: normal; white-space: pre-line} .token-container {display: inline}"
     return page.launch(theme=theme, css=css, footer_links=[], **settings)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -154,22 +154,19 @@ def cue_of(span: Span, kind: str, *, within: bool = False) -> dict[str, Any] | N
     At least half of the span's tokens are in the scope of cues outside the span. If `within` is True, it may also be
     at least half of its other tokens in the scope of a cue in the span ("no headache"), unless the cue is an affix.
     """
-    tokens = range(span.start, span.end)
+    tokens = set(range(span.start, span.end))
     of_kind = [negation for negation in span.doc._.negations if negation["kind"] == kind]
-    outside = [negation for negation in of_kind if not any(token in tokens for token in negation["cue"])]
+    outside = [negation for negation in of_kind if tokens.isdisjoint(negation["cue"])]
     in_scope = set[int]().union(*(negation["scope"] for negation in outside))
-    if tokens and 2 * _count(in_scope, tokens) >= len(tokens):
-        return max(outside, key=lambda negation: _count(negation["scope"], tokens))
+    if tokens and 2 * len(tokens & in_scope) >= len(tokens):
+        return max(outside, key=lambda negation: len(tokens.intersection(negation["scope"])))
     for negation in of_kind if within else ():
-        others = set(tokens).difference(negation["cue"])
-        is_held = negation["type"] != "affix" and all(token in tokens for token in negation["cue"])
-        if is_held and others and 2 * _count(negation["scope"], others) >= len(others):
+        if negation["type"] == "affix" or not tokens.issuperset(negation["cue"]):
+            continue
+        others = tokens.difference(negation["cue"])
+        if others and 2 * len(others.intersection(negation["scope"])) >= len(others):
             return negation
     return None
-
-
-def _count(scope: Iterable[int], tokens: Collection[int]) -> int:
-    return sum(token in tokens for token in scope)
 
 
 def negation_cue(span: Span) -> Span | None:

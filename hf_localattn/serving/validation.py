@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -88,18 +88,18 @@ def compare_with_checkpoint(run: Run, graph: OnnxModel) -> Agreement:
         pairs = list(zip(predictions, _predictions(run), strict=True))
         equal = sum(first == second for first, second in pairs)
         count = len(pairs)
-    both = {name: (value, scores_of_graph[name]) for name, value in scores.items() if name in scores_of_graph}
-    return Agreement(both, equal, count)
+    common = [name for name in scores if name in scores_of_graph]
+    return Agreement({name: (scores[name], scores_of_graph[name]) for name in common}, equal, count)
 
 
 def scores_of(run: Run) -> dict[str, float]:
     """Return the metrics of the validation rows, without times and counts."""
-    metrics = run.trainer.evaluate()
-    return {
-        name.removeprefix(PREFIX): value
-        for name, value in metrics.items()
-        if name.startswith(PREFIX) and isinstance(value, float) and not any(part in name for part in NOT_SCORES)
-    }
+    scores = {}
+    for name, value in run.trainer.evaluate().items():
+        is_other = any(part in name for part in NOT_SCORES)
+        if name.startswith(PREFIX) and isinstance(value, float) and not is_other:
+            scores[name.removeprefix(PREFIX)] = value
+    return scores
 
 
 def answering(model: PreTrainedModel, graph: OnnxModel) -> Callable[..., ModelOutput]:
@@ -118,15 +118,12 @@ def _predictions(run: Run) -> list[Any]:
     scored = run.trainer.scored
     if scored is None or scored.pair is None:
         raise ValueError("The validation rows have no labels: give rows with labels.")
-    return list(_leaves(scored.pair[0]))
-
-
-def _leaves(predictions: Any) -> Iterator[Any]:
-    """Yield the labels of words one by one, and other predictions as they are."""
-    for prediction in predictions:
-        if isinstance(prediction, list):
-            yield from prediction
+    predictions: list[Any] = []
+    for prediction in scored.pair[0]:
+        if isinstance(prediction, list):  # labels of words
+            predictions += prediction
         elif isinstance(prediction, np.ndarray):
-            yield prediction.tolist()
+            predictions.append(prediction.tolist())
         else:
-            yield prediction
+            predictions.append(prediction)
+    return predictions

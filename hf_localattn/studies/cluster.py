@@ -15,11 +15,11 @@ class Cluster:
     """Processes on a Ray cluster, which repeats the runs of a node that is lost.
 
     Args:
-        function: function of a run, variables of its environment, and the current folder, which executes the run.
-        count: number of runs at a time; 1 stands for the number of GPUs, or of cores without GPUs.
-        address: address of the cluster.
-        retries: how often a run is repeated.
-        use_cpu: use no GPUs.
+        function: Function of a run, variables of its environment, and the current folder, which executes the run.
+        count: Number of runs at a time; 1 stands for the number of GPUs, or of cores without GPUs.
+        address: Address of the cluster.
+        retries: How often a run is repeated.
+        use_cpu: Use no GPUs.
     """
 
     def __init__(self, function: Callable[..., Any], count: int, address: str, *, retries: int, use_cpu: bool):

@@ -36,8 +36,8 @@ def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
     User errors end the program with one line, before training if possible.
 
     Args:
-        task: the task.
-        options: options of the training scripts by name.
+        task: The task.
+        options: Options of the training scripts by name.
 
     Returns:
         All metrics.

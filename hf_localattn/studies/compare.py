@@ -37,8 +37,8 @@ def interval_of_mean(values: Sequence[float], folds: int | None = None) -> tuple
     becomes 1/n + 1/(folds - 1). With seeds, it is not for other test rows.
 
     Args:
-        values: scores or differences of the runs.
-        folds: number of folds, if the runs are folds of a cross-validation, *optional*.
+        values: Scores or differences of the runs.
+        folds (*optional*): Number of folds, if the runs are folds of a cross-validation.
 
     Returns:
         The ends; None for a single value, for values that are not finite, and for equal ones.
@@ -79,11 +79,11 @@ def compare_runs(
     The interval is that of `interval_of_mean`, and the p-value that of the same paired t-test.
 
     Args:
-        first: scores of the first result, by index of the run.
-        second: scores of the second result.
-        first_data: digest of each split, by index of the run of the first result, *optional*.
-        second_data: the same of the second result, *optional*.
-        folds: number of folds, if the runs are folds of a cross-validation, *optional*.
+        first: Scores of the first result, by index of the run.
+        second: Scores of the second result.
+        first_data (*optional*): Digest of each split, by index of the run of the first result.
+        second_data (*optional*): The same of the second result.
+        folds (*optional*): Number of folds, if the runs are folds of a cross-validation.
 
     Example:
         >>> comparison = compare_runs({0: 81.0, 1: 83.0, 2: 82.0}, {0: 79.5, 1: 80.5, 2: 81.0})
@@ -152,13 +152,13 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
     """Compare two results, and return the comparison as text.
 
     Args:
-        first: name of a result, as for `hf-localattn compare`.
-        second: name of the result that it is compared with.
-        metrics: names of scores, such as "eval_f1". Defaults to all that both results have.
-        output: file for the comparison, *optional*: .json, .csv, .tex, or a plot as .png, .svg or .pdf.
+        first: Name of a result, as for `hf-localattn compare`.
+        second: Name of the result that it is compared with.
+        metrics: Names of scores, such as "eval_f1". Defaults to all that both results have.
+        output (*optional*): File for the comparison: .json, .csv, .tex, or a plot as .png, .svg or .pdf.
 
     Raises:
-        ValueError: the results cannot be compared: they have no common seed, other data, or a NaN score.
+        ValueError: The results cannot be compared: they have no common seed, other data, or a NaN score.
     """
     if output is not None:
         check_output(output)

@@ -22,12 +22,12 @@ class Comparison:
     """Difference between the runs of two results with the same seeds or folds. Everything unknown is None.
 
     Attributes:
-        difference: mean difference over the pairs of runs, with its 95 % `interval`.
-        p_value: two-sided p-value of a paired t-test.
-        corrected_p_value: the same after a correction for all comparisons of a table.
+        difference: Mean difference over the pairs of runs, with its 95 % `interval`.
+        p_value: Two-sided p-value of a paired t-test.
+        corrected_p_value: The same after a correction for all comparisons of a table.
         effect_size: Cohen's d, the difference in standard deviations of a run (the root of both variances' mean).
-        pairs: number of runs that both results have.
-        remark: reason for a missing or limited comparison.
+        pairs: Number of runs that both results have.
+        remark: Reason for a missing or limited comparison.
     """
 
     difference: float | None = None
@@ -44,8 +44,8 @@ class ScoreRow:
     """A score of two results.
 
     Attributes:
-        first: values of the first result, by index of the run; `second` has those of the other one.
-        comparison: difference of the first values from the second.
+        first: Values of the first result, by index of the run; `second` has those of the other one.
+        comparison: Difference of the first values from the second.
     """
 
     name: str

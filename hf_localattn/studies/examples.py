@@ -75,10 +75,10 @@ def compare_examples(first: str, second: str, file: str, output: Path | None = N
     """Return the rows of a file on which two models differ, as text.
 
     Args:
-        first: output folder of a run, with predictions for the rows.
-        second: output folder of the run that it is compared with.
-        file: rows with their labels.
-        output: HTML file for the examples, *optional*.
+        first: Output folder of a run, with predictions for the rows.
+        second: Output folder of the run that it is compared with.
+        file: Rows with their labels.
+        output (*optional*): HTML file for the examples.
 
     Raises:
         ValueError: The models have different tasks, or a model has not predicted these rows.

@@ -51,10 +51,10 @@ class ScriptRun:
     """A run of a training script.
 
     Attributes:
-        script: name of the script, such as "glue".
-        options: options of the script by name.
-        folder: folder of the results. File of options and log are next to it, with the suffixes .json and .log.
-        then: runs that follow in the same place, such as tests of the trained model.
+        script: Name of the script, such as "glue".
+        options: Options of the script by name.
+        folder: Folder of the results. File of options and log are next to it, with the suffixes .json and .log.
+        then: Runs that follow in the same place, such as tests of the trained model.
     """
 
     script: str
@@ -67,7 +67,7 @@ class Workers(Protocol):
     """Places where runs are executed.
 
     Attributes:
-        count: number of runs at a time.
+        count: Number of runs at a time.
     """
 
     count: int
@@ -76,8 +76,8 @@ class Workers(Protocol):
         """Execute or resume a run, and return its metrics. Threads may call it, one for each place.
 
         Raises:
-            RunFailed: the run has ended with an error, or was killed too often.
-            CancelledError: the workers were closed.
+            RunFailed: The run has ended with an error, or was killed too often.
+            CancelledError: The workers were closed.
         """
 
     def close(self) -> None:
@@ -88,14 +88,14 @@ def run_in_process(run: ScriptRun, environment: Environment, folder: str, stdin:
     """Run or resume a script in a process, then the runs that follow it, and return the metrics of the first.
 
     Args:
-        run: the run.
-        environment: variables to add to the environment of the process.
-        folder: current folder of the process.
-        stdin: the reading end of a pipe. The process ends when the writing end is closed. Defaults to a pipe whose
+        run: The run.
+        environment: Variables to add to the environment of the process.
+        folder: Current folder of the process.
+        stdin: The reading end of a pipe. The process ends when the writing end is closed. Defaults to a pipe whose
             writing end is closed when this process ends.
 
     Raises:
-        RunFailed: the run has ended with an error, or was killed too often.
+        RunFailed: The run has ended with an error, or was killed too often.
     """
     options = run.folder.absolute().with_name(f"{run.folder.name}.json")
     log = run.folder.absolute().with_name(f"{run.folder.name}.log")
@@ -146,8 +146,8 @@ class Machine:
     """Processes on this machine, each with a GPU or a share of the cores.
 
     Args:
-        count: number of processes at a time.
-        use_cpu: use no GPUs.
+        count: Number of processes at a time.
+        use_cpu: Use no GPUs.
     """
 
     def __init__(self, count: int, use_cpu: bool):
@@ -200,14 +200,14 @@ def open_workers(count: int = 1, ray_address: str | None = None, *, use_cpu: boo
     """Open workers, and end their runs when the block ends.
 
     Args:
-        count: number of runs at a time. On a cluster, 1 stands for its number of GPUs, or of cores without GPUs.
+        count: Number of runs at a time. On a cluster, 1 stands for its number of GPUs, or of cores without GPUs.
         ray_address: "auto" for the Ray cluster of this machine, HOST:PORT, or "local" for a new one that ends with
             this process. Defaults to processes on this machine.
-        use_cpu: use no GPUs.
+        use_cpu: Use no GPUs.
 
     Raises:
         ImportError: Ray is not installed.
-        ConnectionError: there is no cluster at the address.
+        ConnectionError: There is no cluster at the address.
     """
     workers: Workers
     if ray_address is None:

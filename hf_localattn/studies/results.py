@@ -31,10 +31,10 @@ class Result:
     """Runs of one setting with several seeds, or the folds of a cross-validation.
 
     Attributes:
-        folds: number of folds, or None for seeds.
-        metrics: metrics of the runs, by seed or by index of the fold.
-        data: digests of the splits that decide the scores of the runs.
-        unfinished: folders of runs that are left out.
+        folds: Number of folds, or None for seeds.
+        metrics: Metrics of the runs, by seed or by index of the fold.
+        data: Digests of the splits that decide the scores of the runs.
+        unfinished: Folders of runs that are left out.
     """
 
     folds: int | None

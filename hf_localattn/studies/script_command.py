@@ -39,7 +39,7 @@ class ScriptCommand:
     """A training command with its arguments: one run, the runs of all folds or seeds, or a search.
 
     Attributes:
-        options: options that were given, by name.
+        options: Options that were given, by name.
     """
 
     task: type[Task]

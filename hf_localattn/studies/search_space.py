@@ -54,12 +54,12 @@ def read_space(path: str, model_args: ModelArguments) -> Space:
     A range may have `log` or `step`. Ranges of whole numbers have whole steps.
 
     Args:
-        path: a .json file, or one in YAML.
-        model_args: the model. The fields belong to the configuration of its family.
+        path: A .json file, or one in YAML.
+        model_args: The model. The fields belong to the configuration of its family.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: an entry is invalid. The message names the file and the entry.
+        FileNotFoundError: The file does not exist.
+        ValueError: An entry is invalid. The message names the file and the entry.
     """
     option = f"--search_space {path}"
     parse = parse_json if path.endswith(".json") else parse_yaml

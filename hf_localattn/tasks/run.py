@@ -66,17 +66,17 @@ def prepare_run(
     """Load the data and model of a run, check all arguments, and build the trainer.
 
     Args:
-        task_class: one of `hf_localattn.tasks.TASKS`.
-        model_args: the model.
-        data_args: the data, an instance of `task_class.DataArguments`.
-        training_args: the training arguments, an instance of `task_class.TrainingArguments`.
+        task_class: One of `hf_localattn.tasks.TASKS`.
+        model_args: The model.
+        data_args: The data, an instance of `task_class.DataArguments`.
+        training_args: The training arguments, an instance of `task_class.TrainingArguments`.
 
     Returns:
         The run, ready for `execute()`.
 
     Raises:
-        ValueError, OSError: arguments, data or model are invalid or cannot be loaded.
-        ImportError: an argument needs an extra that is not installed.
+        ValueError, OSError: Arguments, data or model are invalid or cannot be loaded.
+        ImportError: An argument needs an extra that is not installed.
     """
     arguments = arguments_of(model_args, data_args, training_args)
     if not (training_args.do_train or training_args.do_eval or training_args.do_predict):
@@ -180,10 +180,10 @@ class Run:
     ("eval_mismatched_accuracy").
 
     Args:
-        task: the task, with the data of all splits.
-        trainer: the trainer.
-        model_args: the model, for the training record.
-        arguments: arguments of the run and digests of its data, for `run.json`.
+        task: The task, with the data of all splits.
+        trainer: The trainer.
+        model_args: The model, for the training record.
+        arguments: Arguments of the run and digests of its data, for `run.json`.
     """
 
     def __init__(self, task: Task, trainer: TaskTrainer, model_args: ModelArguments, arguments: Mapping[str, Any]):

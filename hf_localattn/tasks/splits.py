@@ -21,8 +21,8 @@ def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None
     have files, and test rows must have labels. If training rows are streamed, the split "train" has the first ones.
 
     Args:
-        task: the task with its arguments.
-        **hub_arguments: arguments of `datasets.load_dataset`.
+        task: The task with its arguments.
+        **hub_arguments: Arguments of `datasets.load_dataset`.
 
     Returns:
         The splits, and the stream of the training rows, or None.
@@ -62,7 +62,7 @@ def sources_of(task: Task, part: str, hub: Mapping[str, Any]) -> dict[str, Data]
     The first split of a part on the Hub is named after the part.
 
     Raises:
-        ValueError: there are no data for the part.
+        ValueError: There are no data for the part.
     """
     args = task.args
     if file := args.files[part]:

@@ -46,11 +46,11 @@ class Scored:
     """Result of an evaluation.
 
     Args:
-        predictions: predictions for the rows of a split.
-        scores: scores by name; empty if the rows have no labels.
-        notes: texts that belong to the scores, such as `bleu_signature`, *optional*.
-        pair: predictions and references in the form that `--metric` takes, *optional*.
-        report: result of `hf_localattn.metrics.class_report`, *optional*.
+        predictions: Predictions for the rows of a split.
+        scores: Scores by name; empty if the rows have no labels.
+        notes (*optional*): Texts that belong to the scores, such as `bleu_signature`.
+        pair (*optional*): Predictions and references in the form that `--metric` takes.
+        report (*optional*): Result of `hf_localattn.metrics.class_report`.
     """
 
     predictions: Any
@@ -67,11 +67,11 @@ class Task:
     `hf_localattn.tasks.TASKS`.
 
     Args:
-        args: data arguments, an instance of the task's `DataArguments`.
-        training_args: training arguments, an instance of the task's `TrainingArguments`.
+        args: Data arguments, an instance of the task's `DataArguments`.
+        training_args: Training arguments, an instance of the task's `TrainingArguments`.
 
     Raises:
-        ValueError: the training arguments do not suit the task.
+        ValueError: The training arguments do not suit the task.
     """
 
     name: ClassVar[str]
@@ -126,8 +126,8 @@ class Task:
         """Load the rows of a file, of a split on the Hub, or of a part of a stream.
 
         Args:
-            data: file, or rows with their name.
-            labeled: raise an error for rows without a label.
+            data: File, or rows with their name.
+            labeled: Raise an error for rows without a label.
         """
         raise NotImplementedError
 
@@ -140,15 +140,15 @@ class Task:
         """Choose the labels, and the `metrics` that they have.
 
         Args:
-            data: rows of all splits.
-            model_args: the model.
-            config: configuration of a checkpoint with a head for the task; None if the model gets a new head.
+            data: Rows of all splits.
+            model_args: The model.
+            config: Configuration of a checkpoint with a head for the task; None if the model gets a new head.
 
         Returns:
             Fields of the model's configuration that depend on the data, such as `id2label`.
 
         Raises:
-            ValueError: the labels of data and checkpoint do not match.
+            ValueError: The labels of data and checkpoint do not match.
         """
         return {}
 
@@ -156,7 +156,7 @@ class Task:
         """Check the rows of all splits, or of a part of a stream, and convert their labels to indices.
 
         Raises:
-            ValueError: rows do not suit the labels or the arguments.
+            ValueError: Rows do not suit the labels or the arguments.
         """
         return data
 
@@ -164,7 +164,7 @@ class Task:
         """Check that model and tokenizer suit the task, and set the lengths of inputs.
 
         Raises:
-            ValueError: model or tokenizer does not suit the task, or a length leaves no room for text.
+            ValueError: Model or tokenizer does not suit the task, or a length leaves no room for text.
         """
         self.max_length = input_length(model, tokenizer, self.args)
         special = tokenizer.num_special_tokens_to_add(pair=True)
@@ -213,9 +213,9 @@ class Task:
         """Return the data collator, by default a `collator_class` that pads as the arguments say.
 
         Args:
-            tokenizer: tokenizer that pads.
-            model: model that takes the batches.
-            multiple: pad to a multiple of this number, if not None.
+            tokenizer: Tokenizer that pads.
+            model: Model that takes the batches.
+            multiple: Pad to a multiple of this number, if not None.
         """
         if not self.args.pad_to_max_length:
             return self.collator_class(tokenizer, pad_to_multiple_of=multiple)
@@ -238,10 +238,10 @@ class Task:
         """Return predictions for the rows of a split, and their scores.
 
         Args:
-            split: name of the split.
-            outputs: result of `keep_outputs` for all features, an array or several. With `scores_tokens`, position i
+            split: Name of the split.
+            outputs: Result of `keep_outputs` for all features, an array or several. With `scores_tokens`, position i
                 of (features, tokens, ...) is token i of the unpadded feature.
-            labels: labels of all features, or None.
+            labels: Labels of all features, or None.
         """
         raise NotImplementedError
 
@@ -269,8 +269,8 @@ class Task:
 
         Args:
             split: "test" or another test split; with `writes_validation` also "validation".
-            prefix: prefix of the scores, such as "predict".
-            predictions: predictions from `score`.
+            prefix: Prefix of the scores, such as "predict".
+            predictions: Predictions from `score`.
         """
         raise NotImplementedError
 
@@ -296,14 +296,14 @@ def choose_labels(
     same labels in different spellings, the data's spelling is kept.
 
     Args:
-        of_data: labels of the data, or None.
-        model_args: the model.
-        config: configuration of a checkpoint with such a head, or None.
+        of_data: Labels of the data, or None.
+        model_args: The model.
+        config: Configuration of a checkpoint with such a head, or None.
         trained: True if the model is trained.
         fixed: True if the task defines the labels.
 
     Raises:
-        ValueError: there are no labels, or data and checkpoint have other numbers of labels.
+        ValueError: There are no labels, or data and checkpoint have other numbers of labels.
     """
     of_model = None if config is None else checkpoint_labels(config)
     if of_model is None:

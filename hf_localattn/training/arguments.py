@@ -29,7 +29,7 @@ class TrainingArguments(NewTrainingArguments, StockTrainingArguments):
     sets them to one of its scores, or the trainer to "loss".
 
     Raises:
-        ValueError: a strategy contradicts early stopping, a value is invalid, or an option needs another one.
+        ValueError: A strategy contradicts early stopping, a value is invalid, or an option needs another one.
     """
 
     def __post_init__(self) -> None:

@@ -72,8 +72,8 @@ class DataArguments:
             same command without --fold reports mean and deviation.
 
     Raises:
-        ValueError: there are no data, or options contradict each other.
-        FileNotFoundError: there is no sample of this name.
+        ValueError: There are no data, or options contradict each other.
+        FileNotFoundError: There is no sample of this name.
     """
 
     dataset_name: str | None = None
@@ -141,8 +141,8 @@ class TextClassificationDataArguments(DataArguments):
             may be its indices, or lists with a 0 or 1 for each class.
         metric_name: Metric that selects the best model, reported with the usual ones: accuracy, f1, macro_f1,
             micro_f1, subset_accuracy, matthews_correlation, pearson, spearmanr, mse, rmse.
-        do_regression: true: labels are scores; false: labels are classes; default: scores if they have a decimal
-            point.
+        do_regression: Read labels as scores if true, as classes if false. By default they are scores if they have a
+            decimal point.
         class_weights: Weights of classes in the loss: balanced (inversely proportional to their numbers of rows), or
             entries such as spam=2.5; other classes have the weight 1.
         temperature_scaling: After training, divide the logits by the temperature that suits the validation rows best

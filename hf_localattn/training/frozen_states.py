@@ -46,11 +46,11 @@ def frozen_states_of(model: nn.Module, args: Any) -> FrozenStates | None:
     """Return the states to keep in a training, none of them computed; None if the encoder runs in every step.
 
     Args:
-        model: the model to train.
-        args: training arguments.
+        model: The model to train.
+        args: Training arguments.
 
     Raises:
-        ValueError: an option for frozen states is given, but the encoder is trained.
+        ValueError: An option for frozen states is given, but the encoder is trained.
     """
     if not args.do_train:
         return None
@@ -79,8 +79,8 @@ def groups_of(features: Iterable[dict[str, Any]], computed: Container[bytes] = (
     The last bits of a state depend on the rest of the group: a training that is resumed must form the same groups.
 
     Args:
-        features: rows of a data set.
-        computed: keys of rows to leave out.
+        features: Rows of a data set.
+        computed: Keys of rows to leave out.
     """
     rows: dict[bytes, np.ndarray] = {}
     for feature in features:
@@ -116,10 +116,10 @@ class FrozenStates:
     A batch with another row, or with other inputs than tokens and segments, runs the encoder.
 
     Args:
-        base: a headless model with a frozen backbone.
-        precision: data type in which states are kept.
-        memory: number of bytes to keep in memory. More states are in a temporary file.
-        folder: folder of that file, which has no name and ends with the process.
+        base: A headless model with a frozen backbone.
+        precision: Data type in which states are kept.
+        memory: Number of bytes to keep in memory. More states are in a temporary file.
+        folder: Folder of that file, which has no name and ends with the process.
     """
 
     def __init__(self, base: Any, precision: torch.dtype, memory: int, folder: Path):

@@ -33,7 +33,7 @@ class ModelArguments:
         trust_remote_code: Run the Python code of the model's repository. Use it only if you have read that code.
 
     Raises:
-        ValueError: options contradict each other, or the family or one of its fields does not exist.
+        ValueError: Options contradict each other, or the family or one of its fields does not exist.
     """
 
     model_name_or_path: str | None = None

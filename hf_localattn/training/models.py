@@ -23,10 +23,10 @@ def load_model_and_tokenizer(
     """Load the model in fp32, and its tokenizer. Layers that the checkpoint lacks are initialized randomly.
 
     Args:
-        task: a key of `hf_localattn.registry.AUTO_CLASSES`.
-        model_args: the model.
-        training_args: the seed of new layers, and the learning rate of local layers.
-        **config_fields: fields of the configuration that depend on the data, such as `num_labels`.
+        task: A key of `hf_localattn.registry.AUTO_CLASSES`.
+        model_args: The model.
+        training_args: The seed of new layers, and the learning rate of local layers.
+        **config_fields: Fields of the configuration that depend on the data, such as `num_labels`.
     """
     set_seed(training_args.seed)  # for the initialization of new layers
     load = _load_checkpoint if model_args.family in (None, NO_FAMILY) else _load_backbone

@@ -13,7 +13,7 @@ def pretrained_parameters(model: Any) -> list[nn.Parameter]:
     """Return a model's `pretrained_parameters()`, or the parameters of its base model.
 
     Raises:
-        ValueError: the model has no base model.
+        ValueError: The model has no base model.
     """
     if hasattr(model, "pretrained_parameters"):
         return list(model.pretrained_parameters())
@@ -29,15 +29,15 @@ def split_parameter_groups(
     """Split each parameter group of an optimizer into pretrained and new parameters.
 
     Args:
-        groups: parameter groups of the optimizer.
-        pretrained: the pretrained parameters.
-        local_learning_rate: learning rate of the new parameters.
+        groups: Parameter groups of the optimizer.
+        pretrained: The pretrained parameters.
+        local_learning_rate: Learning rate of the new parameters.
 
     Returns:
         The new groups. Settings other than parameters and learning rates are unchanged.
 
     Raises:
-        ValueError: no pretrained parameter is trainable, or no new parameter is.
+        ValueError: No pretrained parameter is trainable, or no new parameter is.
     """
     pretrained_ids = set(map(id, pretrained))
     backbone_groups = []

@@ -40,11 +40,11 @@ class Treatment:
     """The treatment of a training argument.
 
     Args:
-        kind: a key of `CLASSES`.
-        note: text for the documentation. Of `NEEDS` and `REFUSED` it is also the error, after the name of the option.
-        suits_arguments: function of the training arguments that returns False if they contradict a given value,
+        kind: A key of `CLASSES`.
+        note: Text for the documentation. Of `NEEDS` and `REFUSED` it is also the error, after the name of the option.
+        suits_arguments: Function of the training arguments that returns False if they contradict a given value,
             *optional*.
-        suits_task: function of the task that returns False if it contradicts a given value, *optional*. Before the
+        suits_task (*optional*): Function of the task that returns False if it contradicts a given value. Before the
             labels are known, a task may allow more than afterwards.
     """
 
@@ -317,10 +317,10 @@ def check_values(args: Any) -> None:
     """Check each training argument by itself, and what it needs of the others.
 
     Args:
-        args: training arguments, before transformers has completed them.
+        args: Training arguments, before transformers has completed them.
 
     Raises:
-        ValueError: a value is out of its range, or lacks what it needs.
+        ValueError: A value is out of its range, or lacks what it needs.
     """
     for field in fields(args):
         value = getattr(args, field.name)
@@ -359,7 +359,7 @@ def check_task(task: Any) -> None:
         task: `hf_localattn.tasks.Task`.
 
     Raises:
-        ValueError: the task cannot use an argument.
+        ValueError: The task cannot use an argument.
     """
     for field in given_fields(task.training_args):
         suits = FIELDS[field.name].suits_task
@@ -371,7 +371,7 @@ def check_batches(args: Any, count: int) -> None:
     """Check that training arguments leave a batch to train on.
 
     Raises:
-        ValueError: all training rows are in a last, incomplete batch, which is dropped.
+        ValueError: All training rows are in a last, incomplete batch, which is dropped.
     """
     size = args.train_batch_size * args.world_size
     if args.dataloader_drop_last and count < size:
@@ -396,8 +396,8 @@ def check_training(args: Any) -> None:
     """Check that the optimizer, its schedule and the compiler of training arguments can be built.
 
     Raises:
-        ValueError: an argument of one of them is missing, or is not one.
-        ImportError: the library of the optimizer is not installed.
+        ValueError: An argument of one of them is missing, or is not one.
+        ImportError: The library of the optimizer is not installed.
     """
     import torch
     from transformers import Trainer, get_scheduler  # Trainer needs the extra `train`

@@ -97,10 +97,10 @@ def prepare_output_folder(
     An unfinished run is resumed from its last whole checkpoint.
 
     Args:
-        output_dir: the output folder. It need not exist.
-        resume_from_checkpoint: a checkpoint folder, or True (also "true") for the last whole checkpoint in
+        output_dir: The output folder. It need not exist.
+        resume_from_checkpoint: A checkpoint folder, or True (also "true") for the last whole checkpoint in
             `output_dir`.
-        tidy: remove the leftovers of a killed run. Set it in only one process of a run.
+        tidy: Remove the leftovers of a killed run. Set it in only one process of a run.
 
     Returns:
         The checkpoint folder; None to start from the beginning.
@@ -245,9 +245,9 @@ def check_same_run(folder: str | Path, arguments: Mapping[str, Any], *, is_longe
     """Raise `ValueError` if the run in an output folder has other arguments.
 
     Args:
-        folder: the output folder. Without a file `run.json` nothing is checked.
-        arguments: result of `arguments_of`, or digests of data by split.
-        is_longer: the number of steps and epochs may differ.
+        folder: The output folder. Without a file `run.json` nothing is checked.
+        arguments: Result of `arguments_of`, or digests of data by split.
+        is_longer: The number of steps and epochs may differ.
     """
     recorded = read_run(folder)
     for name, value in arguments.items():

@@ -52,7 +52,7 @@ def documented(arguments: Arguments) -> Arguments:
     """Take the help of each option from the section `Args` of a dataclass's docstring.
 
     Args:
-        arguments: dataclass. Inherited fields that the docstring does not name keep their help.
+        arguments: The dataclass. Inherited fields that the docstring does not name keep their help.
     """
     docstring = inspect.cleandoc(arguments.__doc__ or "")
     section = docstring.partition("Args:\n")[2].partition("\n\n")[0]
@@ -70,13 +70,13 @@ def read_options(classes: Iterable[type], arguments: Sequence[str], program: str
     `--help` prints the options and ends the program.
 
     Args:
-        classes: dataclasses whose fields are the options, besides the training arguments of transformers.
-        arguments: words of the command line, or only the path of a .json file.
-        program: name of the program for `--help`, *optional*.
+        classes: Dataclasses whose fields are the options, besides the training arguments of transformers.
+        arguments: Words of the command line, or only the path of a .json file.
+        program (*optional*): Name of the program for `--help`.
 
     Raises:
-        ValueError: an option does not exist, or the file cannot be read.
-        FileNotFoundError: the file does not exist.
+        ValueError: An option does not exist, or the file cannot be read.
+        FileNotFoundError: The file does not exist.
     """
     declared = _options_of(classes)
     names = [*declared, *(FIELDS.keys() - declared.keys())]
@@ -142,7 +142,7 @@ def build_arguments(classes: Sequence[type], options: Mapping[str, Any]) -> tupl
     """Build one instance of each dataclass from options by name. Words are read as values of the option's type.
 
     Raises:
-        ValueError: an option does not exist or has an invalid value.
+        ValueError: An option does not exist or has an invalid value.
     """
     _check_names(options, _options_of(classes))
     hints = {name: hint for arguments in classes for name, hint in get_type_hints(arguments).items()}

@@ -22,7 +22,7 @@ class Rivals:
 
     Args:
         task: `hf_localattn.tasks.Task` with its rows and features.
-        frozen: states of a frozen encoder, *optional*.
+        frozen (*optional*): States of a frozen encoder.
     """
 
     def __init__(self, task: Any, frozen: FrozenStates | None = None):
@@ -33,8 +33,8 @@ class Rivals:
         """Score the rivals on a split, and warn if the model is not better.
 
         Args:
-            split: name of the split.
-            scores: scores of the model.
+            split: Name of the split.
+            scores: Scores of the model.
 
         Returns:
             The main score of each rival, such as `accuracy_of_constant`; {} without a rival or labels.

@@ -24,8 +24,8 @@ def further_metric(task: Any) -> Any:
         The metric; None without `--metric`.
 
     Raises:
-        ValueError: the metric of this package does not suit the task or its labels.
-        OSError: there is no metric with this name.
+        ValueError: The metric of this package does not suit the task or its labels.
+        OSError: There is no metric with this name.
     """
     name = task.args.metric
     if name is None:
@@ -40,7 +40,7 @@ def further_scores(task: Any) -> tuple[str, ...]:
     """Return the names of the scores of a further metric, which it computes for the task's examples.
 
     Raises:
-        ValueError: the metric cannot read the predictions of the task.
+        ValueError: The metric cannot read the predictions of the task.
     """
     metric = task.further_metric
     if metric is None or (examples := task.metric_examples()) is None:
@@ -66,11 +66,11 @@ def choose_best_metric(args: Any, task: Any) -> None:
     By default it is the main score with early stopping or in a search, and otherwise the first score of the task.
 
     Args:
-        args: training arguments.
+        args: Training arguments.
         task: `hf_localattn.tasks.Task` with its `metrics` and `further_scores`.
 
     Raises:
-        ValueError: the task has no such score, or its best value is at the other end.
+        ValueError: The task has no such score, or its best value is at the other end.
     """
     directions = {"loss": False} if is_loss_only(args) else dict(task.metrics)
     metric = args.metric_for_best_model

@@ -21,8 +21,8 @@ class Section:
     """A part of the summary: a title above rows of cells, which are aligned in columns.
 
     Args:
-        title: line above the rows.
-        rows: cells of each row. Floats are shown with four decimals.
+        title: Line above the rows.
+        rows: Cells of each row. Floats are shown with four decimals.
     """
 
     title: str

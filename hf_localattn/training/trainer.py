@@ -51,10 +51,10 @@ class LocalAttentionTrainer(Trainer):
     the score of a trial is computed with its final model.
 
     Args:
-        model (*optional*): the model. Without one, `model_init` is needed.
+        model (*optional*): The model. Without one, `model_init` is needed.
         args (*optional*): `LocalAttentionTrainingArguments`, or transformers' own.
-        *more: further arguments of `Trainer`.
-        **kwargs: further arguments of `Trainer`.
+        *more: Further arguments of `Trainer`.
+        **kwargs: Further arguments of `Trainer`.
     """
 
     args: Any
@@ -139,9 +139,9 @@ class LocalAttentionTrainer(Trainer):
         """Write model and tokenizer completely or not at all. Nothing is uploaded: `push_to_hub` does that.
 
         Args:
-            output_dir (*optional*): folder, by default that of the run.
+            output_dir (*optional*): Folder, by default that of the run.
             *internal: True if Trainer calls this.
-            **internals: the same by keyword.
+            **internals: The same by keyword.
         """
         folder = Path(output_dir or self.args.output_dir)
         is_internal = any(internal) or any(internals.values())
@@ -211,7 +211,7 @@ class LocalAttentionTrainer(Trainer):
             The commit, or None in processes other than the main one.
 
         Raises:
-            OSError: the Hub cannot be reached or rejects the upload. The output folder is complete.
+            OSError: The Hub cannot be reached or rejects the upload. The output folder is complete.
         """
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         token = token or self.args.hub_token
@@ -239,7 +239,7 @@ class LocalAttentionTrainer(Trainer):
         """Create the repository on the Hub.
 
         Raises:
-            OSError: the Hub cannot be reached or rejects the request.
+            OSError: The Hub cannot be reached or rejects the request.
         """
         name = self.args.hub_model_id or Path(self.args.output_dir).absolute().name
         with hub_upload_errors(f"create the repository {name!r}", "The output folder is unchanged."):
@@ -335,7 +335,7 @@ class TaskTrainer(LocalAttentionTrainer):
 
     Args:
         task: `hf_localattn.tasks.Task` with the features of all splits.
-        **kwargs: arguments of `Trainer`.
+        **kwargs: Arguments of `Trainer`.
     """
 
     def __init__(self, task: Any, **kwargs: Any) -> None:

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from hf_localattn.serving.demo import build_page
-from hf_localattn.serving.page import TASKS, launch
+from hf_localattn.serving.page import WIDGETS, launch
 from tests.serving.conftest import pipe
 
 gradio = pytest.importorskip("gradio", reason="the extra `demo` is not installed")
@@ -67,7 +67,7 @@ def expect_marks(page, label, *expected):
 
 
 @pytest.mark.parametrize("width", [1280, 420])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", WIDGETS)
 def test_every_head_answers_and_fits_the_window(task, width, visit):
     page = visit(
         {"token-classification": "sla-bert", "text-classification": "sam-roberta"}.get(task, "cool"), task, width

@@ -13,10 +13,10 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.demo import attended_texts, attention_html, attention_kinds, page_task, run
-from hf_localattn.serving.page import TASKS, add_widget, load_pipe
+from hf_localattn.serving.page import WIDGETS, add_widget, load_pipe
 from tests.serving.conftest import loaded, pipe
 
-WHO, PASSAGE = (example for _, example, _ in TASKS["question-answering"].fields)
+WHO, PASSAGE = (example for _, example, _ in WIDGETS["question-answering"].fields)
 
 
 def marked(characters):
@@ -28,11 +28,11 @@ def marked(characters):
 @pytest.mark.parametrize(("name", "task"), [(name, task) for name, one in FAMILIES.items() for task in one.heads])
 def test_every_head_of_every_family_answers_and_shows_attention(name, task):
     asked, family = pipe(name, task), FAMILIES[name]
-    texts = [family.example] if task == "token-classification" else [text for _, text, _ in TASKS[task].fields]
-    shown = TASKS[task].answer(asked, texts)
+    texts = [family.example] if task == "token-classification" else [text for _, text, _ in WIDGETS[task].fields]
+    shown = WIDGETS[task].answer(asked, texts)
     assert shown.result
-    assert bool(shown.rows) == bool(TASKS[task].columns)
-    assert all(len(row) == len(TASKS[task].columns) for row in shown.rows)
+    assert bool(shown.rows) == bool(WIDGETS[task].columns)
+    assert all(len(row) == len(WIDGETS[task].columns) for row in shown.rows)
     if not (family.query and task in ("text-classification", "fill-mask")):  # these texts have no query
         given = attended_texts(texts, shown.findings[0] if shown.findings else {})
         for kind in attention_kinds(asked.model):
@@ -40,7 +40,7 @@ def test_every_head_of_every_family_answers_and_shows_attention(name, task):
 
 
 def test_answers_are_marked_and_attention_is_that_around_them():
-    answer = TASKS["question-answering"].answer
+    answer = WIDGETS["question-answering"].answer
     places = {"Mira": 29, "": 0}
     found = [{"answer": text, "score": 0.91, "start": at, "end": at + len(text)} for text, at in places.items()]
     shown = answer(lambda question, context, **_: found, [WHO, PASSAGE])
@@ -55,7 +55,7 @@ def test_answers_are_marked_and_attention_is_that_around_them():
 
 def test_cues_and_scopes_are_marked_cue_by_cue():
     asked, text = pipe(None, "negation"), "He neither spoke nor moved. That is impossible."
-    shown = TASKS["negation"].answer(asked, [text])
+    shown = WIDGETS["negation"].answer(asked, [text])
     assert [marked(one) for one in shown.marked] == [
         [("neither", "cue"), ("spoke ", "scope"), ("nor", "cue"), (" moved.", "scope")],
         [("im", "cue"), (".", "scope")],
@@ -66,13 +66,13 @@ def test_cues_and_scopes_are_marked_cue_by_cue():
     )
     attended = [attended_texts([text], found) for found in shown.findings]
     assert attended == [("He [CUE] neither spoke [CUE] nor moved.",), ("That is [CUE] impossible.",)]
-    assert TASKS["negation"].answer(asked, ["He spoke."]).result == "The model found no cue."
+    assert WIDGETS["negation"].answer(asked, ["He spoke."]).result == "The model found no cue."
 
 
 def test_classes_have_probabilities_and_tokens_their_weights():
     asked, answer, texts = (
         pipe("sam-roberta", "text-classification"),
-        TASKS["text-classification"].answer,
+        WIDGETS["text-classification"].answer,
         ["A\nb.", "C"],
     )
     shown = answer(asked, texts)
@@ -89,7 +89,7 @@ def test_classes_have_probabilities_and_tokens_their_weights():
 
 
 def test_labeled_parts_are_the_rows():
-    shown = TASKS["token-classification"].answer(pipe("sla-bert", "token-classification"), [PASSAGE])
+    shown = WIDGETS["token-classification"].answer(pipe("sla-bert", "token-classification"), [PASSAGE])
     (characters,) = shown.marked
     assert {row[1] for row in shown.rows} == {label for _, label in marked(characters)} <= {"PER", "LOC"}
     assert shown.result == f"{len(shown.rows)} labeled parts"
@@ -97,7 +97,7 @@ def test_labeled_parts_are_the_rows():
 
 
 def test_choices_do_not_depend_on_each_other():
-    asked, answer = pipe("cool", "multiple-choice"), TASKS["multiple-choice"].answer
+    asked, answer = pipe("cool", "multiple-choice"), WIDGETS["multiple-choice"].answer
     shown = answer(asked, ["Mira bakes.", "She shoes horses.\n\n She bakes, and is tired. \nNo."])
     assert list(shown.result) == ["1. She shoes horses.", "2. She bakes, and is tired.", "3. No."]
     first, _, third = shown.result.values()
@@ -114,7 +114,7 @@ CUT = ("question-answering", "negation")
 @pytest.mark.parametrize(
     ("task", "texts", "reason"),
     [
-        *((task, ["the " * 600 + "[MASK]", "a\nb"], "at most") for task in TASKS if task not in CUT),
+        *((task, ["the " * 600 + "[MASK]", "a\nb"], "at most") for task in WIDGETS if task not in CUT),
         ("fill-mask", ["The baker."], "once"),
         ("fill-mask", ["[MASK] [MASK]"], "once"),
         ("multiple-choice", ["Mira", "No."], "1 choices"),
@@ -123,13 +123,13 @@ CUT = ("question-answering", "negation")
 )
 def test_unsuitable_texts_are_refused(task, texts, reason):
     with pytest.raises(ValueError, match=reason):
-        TASKS[task].answer(pipe("cool", task), texts)
+        WIDGETS[task].answer(pipe("cool", task), texts)
 
 
 def test_attention_follows_the_family_and_maps_have_a_limit():
     model = AutoModelForSequenceClassification.from_pretrained(tiny_backbone(), attn_implementation="eager")
     stock = load_pipe("text-classification", model, tokenizer=AutoTokenizer.from_pretrained(tiny_backbone()))
-    assert len(TASKS["text-classification"].answer(stock, ["A text.", ""]).result) == 2
+    assert len(WIDGETS["text-classification"].answer(stock, ["A text.", ""]).result) == 2
     assert attention_kinds(model) == ["self-attention"]
     kinds = {name: attention_kinds(loaded(name, "text-classification")[0]) for name in FAMILIES}
     assert kinds["cool"] == ["local attention", "self-attention"]

@@ -91,7 +91,7 @@ names = runpy.run_path("app.py", run_name="__main__")
 settings = names["settings"]
 pipe = names["load_pipe"](settings["task"], settings["model"], **settings["trust"])
 texts = ["Who is the baker?", "The baker Mira grows white roses."]
-print(names["TASKS"][settings["task"]].answer(pipe, texts).result)
+print(names["WIDGETS"][settings["task"]].answer(pipe, texts).result)
 """
 
 
