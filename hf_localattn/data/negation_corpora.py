@@ -14,11 +14,10 @@ from hf_localattn.data.rows import read_text, shorten
 from hf_localattn.data.xml import Element, attribute, parse_xml
 from hf_localattn.models.negation_finder import CUE_KINDS
 
-CHAPTER = 0
 NUMBER = 1
 WORD = 3
 FIRST = 7
-"""Indices of columns of *SEM 2012: chapter, sentence number, word, and the first negation."""
+"""Indices of columns of *SEM 2012: sentence number (after the chapter), word, and the first negation."""
 ANNOTATION_COLUMNS = {"lemma": 4, "pos": 5, "parse": 6}
 NO_NEGATION = "***"
 NOTHING = "_"

@@ -32,5 +32,6 @@ def class_report(predictions: np.ndarray, references: np.ndarray, names: Sequenc
         classes[name] = of_class | {"support": int(of_class["support"])}
     report: dict[str, Any] = {"classes": classes}
     if predictions.ndim == 1:
-        report["confusion_matrix"] = metrics.confusion_matrix(references, predictions, labels=labels).tolist()
+        matrix = metrics.confusion_matrix(references, predictions, labels=labels)
+        report["confusion_matrix"] = matrix.tolist()
     return report

@@ -51,8 +51,9 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
     rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL")["rougeL_fmeasure"]
     name = meteor_name()
     wordnet = corpora.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
-    pairs = zip(references, predictions, strict=True)
-    by_text = [meteor.single_meteor_score(_words(gold), _words(text), wordnet=wordnet) for gold, text in pairs]
+    by_text = []
+    for gold, text in zip(references, predictions, strict=True):
+        by_text.append(meteor.single_meteor_score(_words(gold), _words(text), wordnet=wordnet))
     return {
         "bleu": score,
         "bleu_signature": str(of_corpus.get_signature()),

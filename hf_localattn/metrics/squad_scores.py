@@ -16,9 +16,9 @@ text_metrics = LazyExtra("torchmetrics.functional.text", "train", "A score of an
 @lru_cache(maxsize=4096)  # the same answers are scored after every epoch
 def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
     """Return exact match (0 or 1) and F1 (0 to 1) of two answers, without articles and punctuation."""
-    scores = text_metrics.squad(
-        {"id": "", "prediction_text": prediction}, {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
-    )
+    predicted = {"id": "", "prediction_text": prediction}
+    true = {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
+    scores = text_metrics.squad(predicted, true)
     return float(scores["exact_match"]) / 100, float(scores["f1"]) / 100
 
 
@@ -105,8 +105,8 @@ def squad_v2(
             scores[identifier] = (0.0, 0.0)
             logger.warning("Question %s has no prediction and scores 0.", identifier)
         else:
-            answers = [text for text in gold if not is_blank(text)] or [""]  # unanswerable: a blank text is right
-            scores[identifier] = _best_scores(texts[identifier], answers)
+            answers = [text for text in gold if not is_blank(text)]
+            scores[identifier] = _best_scores(texts[identifier], answers or [""])  # without one, "" is right
         thresholded[identifier] = scores[identifier]
         if no_answer.get(identifier, -math.inf) > no_answer_threshold:
             thresholded[identifier] = (float(not gold), float(not gold))
@@ -119,6 +119,7 @@ def squad_v2(
             result |= {f"{prefix}_{name}": value for name, value in _means(part).items()}
     if len(set(no_answer.values())) < 2:
         return result
+
     # Begin with "no answer" for all questions, and add one answer at a time, by increasing no-answer score.
     # A question without a prediction counts as a wrong answer.
     predicted_first = [identifier for identifier in {**texts, **golds} if identifier in golds]

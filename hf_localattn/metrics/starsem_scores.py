@@ -15,8 +15,8 @@ MEASURES = ("cues", "scopes_cue_match", "scopes_no_cue_match", "scope_tokens")
 SENTENCES = ("starsem_correct_sentences", "starsem_correct_negation_sentences")
 INSTANCE_SCORES = ("instance_f1", "instance_precision", "instance_recall")
 STARSEM_SCORES = (
-    *(f"starsem_{measure}_{score}" for measure, score in product(MEASURES, ("f1", "precision", "recall"))),
-    *(f"starsem_{measure}_b_{score}" for measure, score in product(MEASURES[:-1], ("f1", "precision"))),
+    *(f"starsem_{name}_{score}" for name, score in product(MEASURES, ("f1", "precision", "recall"))),
+    *(f"starsem_{name}_b_{score}" for name, score in product(MEASURES[:-1], ("f1", "precision"))),
     *SENTENCES,
 )
 """Names of the measures of the shared task."""
@@ -181,7 +181,8 @@ def _instance_scores(predictions: Sequence[Negations], references: Sequence[Nega
                 continue
             free.remove(gold)
             hits = len(gold.scope.items() & system.scope.items())
-            precision += hits / len(system.scope) if system.scope else 1  # of an empty scope, every word is right
+            # of an empty scope, every word is right
+            precision += hits / len(system.scope) if system.scope else 1
             recall += hits / len(gold.scope) if gold.scope else 1
     precision /= sum(map(len, predictions)) or 1
     recall /= sum(map(len, references)) or 1

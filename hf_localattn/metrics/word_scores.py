@@ -131,7 +131,7 @@ def entities(predictions: LabelLists, references: LabelLists) -> dict[str, Any]:
     predictions = _as_iobes(predictions)
     references = _as_iobes(references)
     types = sorted(_types(references) | _types(predictions))
-    table = labeling.precision_recall_fscore_support(references, predictions, average=None, zero_division=0)
+    table = _scores(predictions, references, average=None)
     result: dict[str, Any] = {entity_type: {} for entity_type in types}
     for name, values in zip((*PRF, "number"), table, strict=True):
         for entity_type, value in zip(types, values, strict=True):
@@ -196,16 +196,19 @@ def error_diagnosis(predictions: LabelLists, references: LabelLists) -> dict[str
     references = _as_iobes(references)
     predicted = list(map(_types, predictions))
     true = list(map(_types, references))
+    has_error = [set(map(bool, types)) for types in predicted]
+    truly_has_error = [set(map(bool, types)) for types in true]
     by_level = {
-        "detection": set_scores([{*map(bool, types)} for types in predicted], [{*map(bool, types)} for types in true]),
+        "detection": set_scores(has_error, truly_has_error),
         "identification": set_scores(predicted, true),
         "position": _overall_scores(predictions, references),
     }
     scores: dict[str, float] = {}
     for level, of_level in by_level.items():
         scores |= {f"{level}_{name}": value for name, value in of_level.items()}
-    alarms = [bool(types) for types, true_types in zip(predicted, true, strict=True) if not true_types]
-    return scores | {"false_positive_rate": sum(alarms) / max(len(alarms), 1)}
+    of_correct = [types for types, true_types in zip(predicted, true, strict=True) if not true_types]
+    alarms = sum(map(bool, of_correct))
+    return scores | {"false_positive_rate": alarms / max(len(of_correct), 1)}
 
 
 def negation_scope(predictions: Sequence[Sequence[int]], references: Sequence[Sequence[int]]) -> dict[str, float]:
@@ -270,8 +273,8 @@ def _indices_of(value: Any, row: Iterable[Any]) -> set[int]:
 
 def _as_iobes(sentences: LabelLists) -> list[list[str]]:
     """Convert labels of BILOU and BMES to IOBES, as seqeval reads it; keep those of IOB and IOE."""
-    letters = {"L": "E", "U": "S", "M": "I"}
-    return [[letters.get(label[:1], label[:1]) + label[1:] for label in labels] for labels in sentences]
+    letters = str.maketrans({"L": "E", "U": "S", "M": "I"})
+    return [[label[:1].translate(letters) + label[1:] for label in labels] for labels in sentences]
 
 
 def _types(labels: Sequence[Any]) -> set[str]:
@@ -280,5 +283,9 @@ def _types(labels: Sequence[Any]) -> set[str]:
 
 
 def _overall_scores(predictions: LabelLists, references: LabelLists) -> dict[str, float]:
-    values = labeling.precision_recall_fscore_support(references, predictions, average="micro", zero_division=0)
+    values = _scores(predictions, references, average="micro")
     return dict(zip(PRF, map(float, values[:3]), strict=True))
+
+
+def _scores(predictions: LabelLists, references: LabelLists, average: str | None) -> Any:
+    return labeling.precision_recall_fscore_support(references, predictions, average=average, zero_division=0)

@@ -215,11 +215,8 @@ class SlaBertModel(SlaBertPreTrainedModel):
     ) -> LocalModelOutput:
         """Compute the states (B, L, H) of all tokens, and the pooled state (B, H) if the backbone has a pooler.
 
-        `SlaBertTokenizer` returns `word_index` and `dep_heads`, each (B, L), -1 at special tokens and padding. The
-        first is the index of each token's word, which the second segment continues; at tokens that all tokens may
-        attend to, it is -2 - index. The second is the position of the first token of the word's head; a root points at
-        its own first token. "syntax", "soft" and "sgnet" need both, "window" the first, "lisa" the second in training.
-        The other inputs are those of the heads.
+        `SlaBertTokenizer` returns and describes `word_index` and `dep_heads`, each (B, L). "syntax", "soft" and
+        "sgnet" need both, "window" the first, "lisa" the second in training. The other inputs are those of the heads.
 
         With `output_attentions=True` the output has `gates`; with `attn_implementation="eager"` it also has
         `local_attentions` (B, heads, L, L), and its `attentions` are the mixture of global and local attention

@@ -82,12 +82,12 @@ def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
     was saved with a checkpoint is trusted, and loads it like any other.
 
     Raises:
-        ImportError: If spaCy is not installed.
-        OSError: If the pipeline is not installed, or not in the folder.
-        ValueError: If the pipeline has no dependency parser, or a checkpoint names a folder.
+        ImportError: spaCy is not installed.
+        OSError: The pipeline is not installed, or not in the folder.
+        ValueError: The pipeline has no dependency parser, or a checkpoint names a folder.
     """
-    source = (parser, named_by_checkpoint)
-    if source not in _pipelines:
+    key = (parser, named_by_checkpoint)
+    if key not in _pipelines:
         declared = LocalAttentionConfig.installed.load_parser(parser) if named_by_checkpoint else None
         pipeline = _load_given(parser) if declared is None else declared
         parses = any("token.head" in pipeline.get_pipe_meta(name).assigns for name in pipeline.pipe_names)
@@ -97,8 +97,8 @@ def load_pipeline(parser: str, *, named_by_checkpoint: bool = False) -> Any:
                 f"{', '.join(pipeline.pipe_names) or 'none'}). Set the tokenizer's `parser` to one that has it."
             )
         LocalAttentionConfig.installed.lighten_parser(pipeline)
-        _pipelines[source] = pipeline
-    return _pipelines[source]
+        _pipelines[key] = pipeline
+    return _pipelines[key]
 
 
 def _load_given(parser: str) -> Any:

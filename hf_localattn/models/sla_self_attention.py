@@ -8,7 +8,7 @@ configuration do not change. Without these arguments the encoder's own code runs
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any, ClassVar
 
 import torch
@@ -169,9 +169,14 @@ class LocalSelfAttention(nn.Module):
             attend_in_kernel = LocalAttentionConfig.installed.kernel("sla_attention").attend
             output = attend_in_kernel(query, key, value, gate, local_mask, scaling=self.scaling, dropout=dropout)
         elif callable(local_mask):
-            attend = partial(self._attend, **kwargs)
             output = attend_by_blocks(
-                lambda *states: attend(*states)[0], query, key, value, gate, attention_mask, local_mask
+                lambda *states: self._attend(*states, **kwargs)[0],
+                query,
+                key,
+                value,
+                gate,
+                attention_mask,
+                local_mask,
             )
         else:
             output, weights, local = self._attend(query, key, value, gate, attention_mask, local_mask, **kwargs)

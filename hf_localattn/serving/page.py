@@ -14,10 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoModelForMultipleChoice, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
-WITHOUT_PIPELINE = {
-    "multiple-choice": AutoModelForMultipleChoice,
-    "text2text-generation": AutoModelForSeq2SeqLM,
-}
+WITHOUT_PIPELINE = {"multiple-choice": AutoModelForMultipleChoice, "text2text-generation": AutoModelForSeq2SeqLM}
 TEXT = ("Text", "The baker Mira grows white roses.", 3)
 
 
@@ -101,12 +98,10 @@ def find_negation(pipe: Any, texts: list[str]) -> Answer:
         cue = " … ".join(span["text"] for span in negation["cue"])
         scope = " … ".join(span["text"] for span in negation["scope"])
         kind = f"{negation['kind']}, {negation['type']}"
-        scores = f"{negation['score']:.4f}, {negation['scope_score']:.4f}"
-        rows.append([cue, scope or "(empty)", kind, scores])
+        rows.append([cue, scope or "(empty)", kind, f"{negation['score']:.4f}, {negation['scope_score']:.4f}"])
         spans = [(span["start"], span["end"], name) for name in ("scope", "cue") for span in negation[name]]
         marked.append(mark(texts[0], spans))
-    count = len(negations)
-    result = f"{count} cue{'s' if count > 1 else ''}" if count else "The model found no cue."
+    result = f"{len(rows)} cue{'s' if len(rows) > 1 else ''}" if rows else "The model found no cue."
     return Answer(result, rows, marked, negations)
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,8 @@ class Model:
         """Yield the answer for each row of texts."""
         fewest, most = COUNTS.get(self.settings["task"], (1, 2))
         for index, row in enumerate(rows, start=1):
-            if not fewest <= len(row) <= most or not all(isinstance(text, str) and text.strip() for text in row):
+            is_filled = all(isinstance(text, str) and text.strip() for text in row)
+            if not fewest <= len(row) <= most or not is_filled:
                 raise ValueError(f"Row {index} has {len(row)} texts: give {fewest} to {most}, and none that is empty.")
         if self.settings["task"] == "multiple-choice":
             yield from (self.choose(*row) for row in rows)
@@ -179,17 +180,19 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[list[str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         if path.suffix == ".txt":
             return [[line.strip()] for line in file]
-        records = (
-            csv.DictReader(file) if path.suffix == ".csv" else (json.loads(line) for line in file if line.strip())
-        )
+        records: Iterable[Any] = csv.DictReader(file)
+        if path.suffix == ".jsonl":
+            records = (json.loads(line) for line in file if line.strip())
         rows = []
         for index, record in enumerate(records, start=1):
             missing = [column for column in columns if record.get(column) is None]
             if missing:
                 raise ValueError(f"{path}, row {index}: has no {', '.join(missing)}; name its texts with --columns.")
-            values = [record[column] for column in columns]
-            # A list has several texts, such as choices.
-            rows.append([text for value in values for text in (value if isinstance(value, list) else [value])])
+            row: list[str] = []
+            for column in columns:
+                value = record[column]
+                row += value if isinstance(value, list) else [value]  # several texts, such as choices
+            rows.append(row)
     return rows
 
 
@@ -212,7 +215,8 @@ def main() -> None:
         rows = [arguments.texts]
         if arguments.file:
             is_reader = model.settings["task"] == "question-answering"
-            rows = read_rows(arguments.file, arguments.columns or (["question", "context"] if is_reader else ["text"]))
+            usual = ["question", "context"] if is_reader else ["text"]
+            rows = read_rows(arguments.file, arguments.columns or usual)
         for answer in model.answers(rows, arguments.batch_size):
             print(json.dumps(answer, ensure_ascii=False))
     except BrokenPipeError:  # `head` has read enough
