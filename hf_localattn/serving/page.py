@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 
 class Widget(NamedTuple):
-    """Fields and answers of a task."""
+    """The form of a task."""
 
     answer: Callable[[Any, list[str]], Answer]  # from a pipeline and the texts
     fields: tuple[tuple[str, str, int], ...]  # label, example and lines
@@ -237,7 +237,7 @@ def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool
             if not all(texts[: widget.required]):
                 raise ValueError(f"The field {fields[texts.index('')][0]!r} is empty: write a text.")
             answer = widget.answer(pipe, texts)
-        except Exception as error:  # whatever it is, the page says it and goes on
+        except Exception as error:  # the page says it and goes on
             is_bug = not isinstance(error, ValueError)  # the console gets its traceback
             message = html.escape(str(error), quote=False)
             raise gr.Error(message, duration=None, print_exception=is_bug) from error
