@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,22 @@ SCRIPTS = {
 }
 """Name of each training script, without `run_`, and its class in `hf_localattn.tasks`."""
 
+AUTO_CLASSES = {
+    "question-answering": "AutoModelForQuestionAnswering",
+    "text-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "multiple-choice": "AutoModelForMultipleChoice",
+    "fill-mask": "AutoModelForMaskedLM",
+    "text2text-generation": "AutoModelForSeq2SeqLM",
+}
+"""Name of the Auto class of each task."""
+
+HEADS = {
+    task: name.removeprefix("AutoModel").replace("Seq2SeqLM", "ConditionalGeneration")
+    for task, name in AUTO_CLASSES.items()
+}
+"""Ending of the names of model classes by task."""
+
 RUN = "run.json"
 """File of an output folder with the arguments of the run and digests of its data."""
 
@@ -43,6 +61,9 @@ NO_SCORES = (
 
 _PACKAGE = Path(__file__).parent
 
+MODELS = _PACKAGE / "models"
+"""Folder of the files that are saved with checkpoints."""
+
 SAMPLES = _PACKAGE / "resources" / "samples"
 """Folder of small files of all formats."""
 
@@ -56,11 +77,32 @@ def family_notes(name: str) -> dict[str, Any]:
     """Read the texts about a family for its model cards, and what its options need.
 
     `summary`, `inputs` and each of `limits` are templates of Jinja, with the fields of a model's configuration, its
-    `task`, and `finds_cues`. A limit that is empty does not hold for the model.
+    `task`, and `finds_cues`. A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text
+    of the card's program.
     """
     path = _PACKAGE / "registry" / f"{name.replace('-', '_')}.yaml"
     notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return notes
+
+
+def default_fields(family: str) -> dict[str, Any]:
+    """Read the defaults of the fields of a family, as in a `config.json`, from the code of its configuration."""
+    defaults: dict[str, Any] = {}
+    for module in ("configuration_local_attention", f"configuration_{family.replace('-', '_')}"):
+        code = (MODELS / f"{module}.py").read_text(encoding="utf-8")
+        classes = [node for node in ast.parse(code).body if isinstance(node, ast.ClassDef)]
+        (config_class,) = [node for node in classes if node.name.endswith("Config")]
+        for field in config_class.body:
+            if isinstance(field, ast.AnnAssign) and field.value and "ClassVar" not in ast.unparse(field.annotation):
+                defaults[ast.unparse(field.target)] = ast.literal_eval(field.value)
+    del defaults["backbone_config"]
+    del defaults["hf_localattn_version"]
+    return json.loads(json.dumps(defaults))  # lists for tuples
+
+
+def task_of_class(name: str) -> str | None:
+    """Return the task for a class name of this package or of transformers; None for a model without a head."""
+    return next((task for task, ending in HEADS.items() if name.endswith(ending)), None)
 
 
 def find_family(name: str, *others: str) -> str:

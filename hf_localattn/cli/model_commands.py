@@ -211,7 +211,7 @@ def export(
         folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))
         if run is not None:
             agreement = compare_with_checkpoint(run, OnnxModel.from_pretrained(folder))
-            print(f"On {validation_file}, {agreement.report()}")
+            print(agreement.report(validation_file))
         elif quantize is not None:
             print("--validation_file FILE compares predictions and scores of the graph with the checkpoint's.")
     task = json.loads((folder / EXPORT_SETTINGS).read_text(encoding="utf-8"))["task"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
-from hf_localattn.names import family_names, family_notes, read_config
+from hf_localattn.names import MODELS, family_names, family_notes, read_config
 from hf_localattn.parsing import parse_json, read_utf8
 
 # Verdicts
@@ -26,7 +26,6 @@ DIFFERS = "differs"
 MISSING = "missing"
 EXTRA = "extra"
 
-MODELS = Path(__file__).parents[1] / "models"  # files that are saved with checkpoints
 CODE = (".py", ".pyc", ".pyd", ".so")  # suffixes of files that Python can import
 ADAPTER = "adapter_config.json"  # makes transformers load another checkpoint, which it names, with its code
 TOKENIZER = "tokenizer_config.json"

@@ -165,7 +165,7 @@ def _find(source: str, name: str, arguments: dict[str, Any]) -> str | None:
 
 @contextmanager
 def quiet(*messages: str) -> Iterator[None]:
-    """Load weights without a progress bar, except that of a download, and without warnings that contain a message.
+    """Load or save weights without a progress bar, except that of a download, and without warnings that contain a message.
 
     Hide transformers' warning about tied weights, too: a headless checkpoint never has them.
     """

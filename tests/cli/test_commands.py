@@ -28,7 +28,9 @@ from tests.script_helpers import ROOT, assert_one_line_error, load_main
 def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
     folder, fields = tmp_path / "cool", ["--config", "use_conv=false", "--config", "num_local_layers=1"]
     assert main(["init", "cool", "tiny", str(folder), *fields]) == 0
-    assert f"--model_name_or_path {folder} (scripts that do not import hf_localattn" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert f"--model_name_or_path {folder} (scripts that do not import hf_localattn" in told.out
+    assert told.err == ""
     config = json.loads((folder / "config.json").read_text())
     assert (config["use_conv"], config["num_local_layers"]) == (False, 1)
 
