@@ -64,7 +64,9 @@ LARGEST_DIFF = 500_000
 # Entries of JSON files
 NAMES_CODE = ("auto_map", "custom_pipelines")
 NAMES_WEIGHTS = "weight_map"
-REFUSED = ("configuration_files", "kernel_config", "use_kernels")  # they name another configuration, or kernels
+REFUSED = ("configuration_files", "transformers_weights", "kernel_config", "use_kernels")
+"""Entries that name another configuration, a file of weights, which may be a pickle, or kernels."""
+
 RELATIVE_IMPORT = re.compile(r"^\s*from\s+\.(\S+)\s+import", re.MULTILINE)  # that of transformers
 # Places of a pipeline's Auto classes, which are those of transformers, and of its type:
 OF_TRANSFORMERS = re.compile(r"(.*\.)?custom_pipelines\.[^.]+\.(pt|tf|type)(\.\d+)?")

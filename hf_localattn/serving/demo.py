@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +18,7 @@ from hf_localattn.inspection.command import labels, load
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
 from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
+from hf_localattn.pipelines import language_warning
 from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.page import TASKS, add_widget, launch, load_pipe
 
@@ -84,7 +86,8 @@ def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) 
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.Markdown(f"# {html.escape(title)}")
-        shown = add_widget(task, pipe, example_text(task, pipe.model.config), has_pairs)
+        example = example_text(task, pipe.model.config)
+        shown = add_widget(task, pipe, example, has_pairs, partial(language_warning, pipe.model))
         with gr.Accordion("Attention"):
             kind = gr.Radio(kinds, value=kinds[0], show_label=False, container=False)
             frame = gr.HTML(elem_id="attention")
