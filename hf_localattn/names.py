@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,15 @@ NO_SCORES = (
     "_of_linear",
 )
 """Endings of the names of metrics that are times, counts, and scores of other models."""
+
+HUB_ID = r"[\w.-]+/[\w.-]+"
+"""Regular expression of OWNER/NAME."""
+
+ADAPTER_ALONE = (
+    "is an adapter of peft without its base model. Load the base, add the adapter with"
+    " `PeftModel.from_pretrained(base, adapter)`, and save what `merge_and_unload()` returns."
+)
+"""Problem of a folder with an adapter and no model, and its remedy."""
 
 _PACKAGE = Path(__file__).parent
 
@@ -162,10 +172,7 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
     if not path.exists() and not path.is_absolute() and not name.startswith(("./", "../")):
         return name
     if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
-        raise FileNotFoundError(
-            f"{name!r} is an adapter of peft without its base model. Load the base, add the adapter with"
-            " `PeftModel.from_pretrained(base, adapter)`, and save what `merge_and_unload()` returns."
-        )
+        raise FileNotFoundError(f"{name!r} {ADAPTER_ALONE}")
     if not (path / "config.json").is_file():
         raise FileNotFoundError(
             f"{name!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id of one on the"
@@ -180,7 +187,8 @@ def check_checkpoint(name: str) -> None:
     Raises:
         FileNotFoundError: The name is no such folder and no such id, as if it were mistyped.
     """
-    if "/" not in resolve_backbone(name) and not Path(name).is_dir():
+    place = resolve_backbone(name)
+    if not re.fullmatch(HUB_ID, place) and not Path(place).is_dir():
         raise FileNotFoundError(f"There is no folder {name!r}. Give a checkpoint's folder, or OWNER/NAME on the Hub.")
 
 
@@ -193,7 +201,9 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = Path(checkpoint, "config.json")
     if not path.is_file():
-        raise FileNotFoundError(f"{str(checkpoint)!r} has no config.json. Give the folder of a saved model.")
+        is_adapter = path.with_name("adapter_config.json").is_file()
+        problem = ADAPTER_ALONE if is_adapter else "has no config.json. Give the folder of a saved model."
+        raise FileNotFoundError(f"{str(checkpoint)!r} {problem}")
     config = read_json(path)
     if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
         raise ValueError(f"{path} is not the configuration of a model: `model_type` or `backbone_config` is missing.")

@@ -17,7 +17,7 @@ from typing import Any
 
 from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
-from hf_localattn.names import MODELS, family_names, family_notes, read_config
+from hf_localattn.names import HUB_ID, MODELS, family_names, family_notes, read_config
 from hf_localattn.parsing import parse_json, read_utf8
 
 # Verdicts
@@ -289,7 +289,7 @@ def _diff(ours: bytes, theirs: bytes) -> list[str]:
 def _local(checkpoint: str | os.PathLike[str]) -> tuple[Path, list[str]]:
     """Return the folder of a checkpoint, and the names of all files on the Hub. Download checkpoints on the Hub."""
     name = os.fspath(checkpoint)
-    match = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@([^@\s]+))?", name)
+    match = re.fullmatch(rf"({HUB_ID})(?:@([^@\s]+))?", name)
     if match is None or Path(name).is_dir():
         return Path(name), []
     from huggingface_hub import HfApi, constants, snapshot_download

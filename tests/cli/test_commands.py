@@ -63,6 +63,16 @@ def test_help_after_a_script_is_that_of_the_script(capsys):
     assert "--adam_beta1" not in text
 
 
+ADAPTER_COMMANDS = ("inspect . text -o out/a.json", "init cool . out", "card .", "verify .", "export . out")
+
+
+@pytest.mark.parametrize("words", ADAPTER_COMMANDS)
+def test_an_adapter_without_its_base_is_refused(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "/nowhere"}')
+    assert_one_line_error(lambda: main(words.split()), "without its base model", tmp_path / "out", capsys)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

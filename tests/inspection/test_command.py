@@ -125,10 +125,3 @@ def test_bad_input_is_one_line_before_anything_is_loaded(arguments, message, tmp
     monkeypatch.chdir(tmp_path)
     lines = assert_one_line_error(lambda: inspect("nowhere", *arguments), message, tmp_path, capsys)
     assert len(lines) == 1
-
-
-def test_an_adapter_without_its_base_is_refused(tmp_path, capsys):
-    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "/nowhere"}')
-    with pytest.raises(SystemExit):
-        inspect(tmp_path, TEXT, "-o", tmp_path / "out.json")
-    assert "merge_and_unload" in capsys.readouterr().err
