@@ -42,13 +42,13 @@ class Agreement:
     equal: int
     count: int
 
-    def report(self, rows: str) -> str:
-        """Return the comparison on `rows`, the name of a file, as a table: the scores, and the equal predictions."""
+    def report(self) -> str:
+        """Return the comparison as a table: the scores, and the number of equal predictions."""
         table: list[Sequence[str | float]] = [("", "checkpoint", "graph")]
         table += [(name, *values) for name, values in self.scores.items()]
         if self.count:
             table.append(("equal predictions", f"{self.equal} of {self.count}"))
-        return format_summary([Section(f"Scores on {rows}", table)])
+        return format_summary([Section("Scores on the validation rows", table)])
 
 
 def prepare_evaluation(

@@ -69,9 +69,10 @@ FCE = "The\tc\ncat\tc\nsit\ti\n\nNo\tc\n"
         ("sla", "table.tsv", "text\tlabel\nThe cat sit\tc\nNo\ti\n"),
     ],
 )
-def test_files_of_sentences_and_of_texts(folders, tmp_path, name, file, content):
+def test_files_of_sentences_and_of_texts(folders, tmp_path, name, file, content, capsys):
     (tmp_path / file).write_text(content)
     inspect(folders / name, "--file", tmp_path / file, "--kind", "self", "-o", tmp_path / "out.json")
+    assert "dataset" not in capsys.readouterr().err  # no bar of its steps
     found = json.loads((tmp_path / "out.json").read_text())["maps"]
     assert [one["tokens"] for one in found] == [["the", "cat", "sit"], ["no"]]
 

@@ -290,7 +290,7 @@ def test_predictions_of_a_graph_are_counted(tmp_path, capsys):
         of_checkpoint, of_graph = agreement.scores["accuracy"]
         assert of_graph == (of_checkpoint if equal else 1 - of_checkpoint)
     assert capsys.readouterr().out == ""
-    report = [line.split() for line in agreement.report("rows.jsonl").splitlines()[1:]]
+    report = [line.split() for line in agreement.report().splitlines()[1:]]
     assert ["accuracy", f"{of_checkpoint:.4f}", f"{of_graph:.4f}"] in report
     assert report[-1] == ["equal", "predictions", "0", "of", "2"]
 
