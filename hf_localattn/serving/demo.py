@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import socket
 from collections.abc import Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -76,6 +75,11 @@ def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) 
 
     kinds = attention_kinds(pipe.model)
 
+    def find_negation(text: str) -> Any:
+        if warning := language_warning(pipe.model, text):
+            gr.Warning(warning, duration=None)
+        return pipe(text)
+
     def show(shown: Any, kind: str) -> str:
         if shown is None:
             return ""
@@ -86,8 +90,8 @@ def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) 
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.Markdown(f"# {html.escape(title)}")
-        example = example_text(task, pipe.model.config)
-        shown = add_widget(task, pipe, example, has_pairs, partial(language_warning, pipe.model))
+        asked = find_negation if task == "negation" else pipe
+        shown = add_widget(task, asked, example_text(task, pipe.model.config), has_pairs)
         with gr.Accordion("Attention"):
             kind = gr.Radio(kinds, value=kinds[0], show_label=False, container=False)
             frame = gr.HTML(elem_id="attention")

@@ -200,17 +200,10 @@ def of_row(entries: Any, row: int) -> Any:
     return entries[min(row, len(entries) - 1)] if entries else None
 
 
-def add_widget(
-    task: str,
-    pipe: Any,
-    example: str | None = None,
-    has_pairs: bool | None = None,
-    warning_of: Callable[[str], str | None] = lambda text: None,
-) -> Any:
+def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool | None = None) -> Any:
     """Add fields and results to the page that gradio is building; return a state of the texts and the findings.
 
     `has_pairs` is True for models of pairs of texts, False for models of single texts, and None if that is unknown.
-    `warning_of` returns a warning of the first text, or None.
     """
     import gradio as gr
 
@@ -246,8 +239,6 @@ def add_widget(
             is_bug = not isinstance(error, ValueError)  # the console gets its traceback
             message = html.escape(str(error), quote=False)
             raise gr.Error(message, duration=None, print_exception=is_bug) from error
-        if warning := warning_of(texts[0]):
-            gr.Warning(warning, duration=None)
         title = "Select a row to highlight it" if len(answer.marked) > 1 else "All results"
         rows = gr.Dataframe(list(answer.rows), label=title, visible=bool(answer.rows))
         return [(texts, answer), answer.result, rows, *show(texts, answer, 0)]
