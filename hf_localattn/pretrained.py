@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from hf_localattn.errors import join_names, loading
-from hf_localattn.installed.files import quiet_loading
+from hf_localattn.installed.files import quiet_weights
 from hf_localattn.names import resolve_backbone
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, task_of_class
 
@@ -69,7 +69,7 @@ def load_checkpoint(
         tokenizer.check_parser()  # raise errors before the model is loaded and features are made
     task = task or task_of_class(next(iter(config.architectures or ()), ""))
     auto_class: Any = AutoModel if task is None else AUTO_CLASSES[task]
-    with loading("model", checkpoint), quiet_loading("LOAD REPORT"):
+    with loading("model", checkpoint), quiet_weights("LOAD REPORT"):
         model, report = auto_class.from_pretrained(
             checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **model_arguments, **options
         )

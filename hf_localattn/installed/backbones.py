@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedConfig
 from transformers.modeling_utils import local_torch_dtype
 
 from hf_localattn.installed.configurations import check_architecture
-from hf_localattn.installed.files import lacks_safetensors, quiet_loading
+from hf_localattn.installed.files import lacks_safetensors, quiet_weights
 from hf_localattn.models.configuration_local_attention import BackboneField, LocalAttentionConfig
 from hf_localattn.resources import NAMED_BACKBONES
 
@@ -67,7 +67,7 @@ def build_model(
         hidden_messages = ["LOAD REPORT"]
         hub |= model_class.pooler_kwargs(backbone_config)
     try:
-        with quiet_loading(*hidden_messages):
+        with quiet_weights(*hidden_messages):
             backbone, report = auto_class.from_pretrained(
                 name_or_path,
                 config=backbone_config,

@@ -51,7 +51,7 @@ CONVERSION = (
 """Remedy for weights that would have to be unpickled."""
 
 TIED = "but both are absent from the checkpoint"
-"""Part of a warning that `quiet_loading` drops."""
+"""Part of a warning that `quiet_weights` drops."""
 
 
 def check_content(config_class: Any, content: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def loading(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
             )
         _check_shards(checkpoint, arguments)
     try:
-        with quiet_loading():
+        with quiet_weights():
             yield
     except OSError as error:
         if not lacks_safetensors(error):
@@ -164,10 +164,11 @@ def _find(checkpoint: str, name: str, arguments: dict[str, Any]) -> str | None:
 
 
 @contextmanager
-def quiet_loading(*messages: str) -> Iterator[None]:
-    """Load weights without a progress bar, except that of a download, and without warnings that contain a message.
+def quiet_weights(*messages: str) -> Iterator[None]:
+    """Load or save weights without a progress bar, except that of a download.
 
-    Hide transformers' warning about tied weights, too: a headless checkpoint never has them.
+    Warnings that contain a message are dropped, and so is transformers' warning about tied weights: a headless
+    checkpoint never has them.
     """
 
     def is_other(record: logging.LogRecord) -> bool:
