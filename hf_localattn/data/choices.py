@@ -30,7 +30,7 @@ from hf_localattn.data.rows import (
     find_missing,
     label_column,
     open_source,
-    row_numbers,
+    row_indices,
     shorten,
 )
 
@@ -125,7 +125,7 @@ def load_choices(
     convert = partial(_convert, layout=layout)
     rows = convert_rows(source, required, CHOICE_FEATURES, convert, skip_empty=skip_empty)
     counts = [len(choices) for choices in rows["choices"]]
-    for index, count in zip(row_numbers(rows), counts, strict=True):
+    for index, count in zip(row_indices(rows), counts, strict=True):
         if count != counts[0]:
             problem = f"{count} choices, but {counts[0]} in the first row"
             raise ValueError(f"{source.where(index)}: {problem}; correct or remove rows that differ.")

@@ -23,7 +23,7 @@ from hf_localattn.data.rows import (
     describe_value,
     make_dataset,
     open_source,
-    row_numbers,
+    row_indices,
     shorten,
 )
 from hf_localattn.data.written_negation import is_pattern_file, write_sentences
@@ -370,7 +370,7 @@ def _with_ids(rows: Dataset, source_name: str) -> Dataset:
     ids = set[str]()
     sentence_ids: dict[tuple[str, ...], str] = {}
     completed = []
-    for index, row in zip(row_numbers(rows), rows, strict=True):
+    for index, row in zip(row_indices(rows), rows, strict=True):
         if row["document_id"] is None:
             row["document_id"] = source_name
         key = (row["document_id"], *row["tokens"])

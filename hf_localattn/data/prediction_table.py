@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
-from hf_localattn.data.rows import INPUT, row_numbers
+from hf_localattn.data.rows import INPUT, row_indices
 
 INDEX = "row_index"
 
@@ -43,7 +43,7 @@ def prediction_table(rows: Dataset, names: Iterable[object], predictions: Iterab
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([INDEX, *columns, *prediction_columns(names)])
-    for index, record, prediction, row in zip(row_numbers(rows), inputs, predictions, shares, strict=True):
+    for index, record, prediction, row in zip(row_indices(rows), inputs, predictions, shares, strict=True):
         cells = [_cell(record.get(name)) for name in columns]
         writer.writerow([index, *cells, prediction, *(f"{share:.6g}" for share in row)])
     return text.getvalue()

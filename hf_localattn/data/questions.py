@@ -28,7 +28,7 @@ from hf_localattn.data.rows import (
     describe_value,
     label_column,
     open_source,
-    row_numbers,
+    row_indices,
     shorten,
 )
 from hf_localattn.models.pipeline_question_answering import (
@@ -148,7 +148,7 @@ def count_unanswerable(dataset: Dataset) -> int:
 def _check_ids(name: str, rows: Dataset) -> None:
     """Raise `ValueError` if two questions have the same id."""
     first_row: dict[str, int] = {}
-    for row, identifier in zip(row_numbers(rows), rows["id"][:], strict=True):
+    for row, identifier in zip(row_indices(rows), rows["id"][:], strict=True):
         earlier = first_row.setdefault(identifier, row)
         if earlier != row:
             raise ValueError(f"{name}: questions {earlier + 1} and {row + 1} have the same id {identifier!r}.")

@@ -269,7 +269,7 @@ def make_dataset(rows: Sequence[Record], features: Features) -> Dataset:
     return Dataset(InMemoryTable.from_pydict(columns, schema=features.arrow_schema))
 
 
-def row_numbers(rows: Dataset) -> Sequence[int]:
+def row_indices(rows: Dataset) -> Sequence[int]:
     """Return the index of each row in its file or data set."""
     return list(rows[INDEX]) if INDEX in rows.column_names else range(len(rows))
 
@@ -324,7 +324,7 @@ def as_list(cell: Any) -> Any:
 
 def check_all_or_none(source: Source, rows: Dataset, column: str) -> None:
     """Raise `ValueError` if a column is empty in some rows with words, but not in all."""
-    values = zip(row_numbers(rows), rows["tokens"][:], rows[column][:], strict=True)
+    values = zip(row_indices(rows), rows["tokens"][:], rows[column][:], strict=True)
     has_value = {index: bool(value) for index, words, value in values if words}
     without = [index for index in has_value if not has_value[index]]
     if without and any(has_value.values()):

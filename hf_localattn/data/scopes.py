@@ -42,40 +42,40 @@ def scope_features(
     `examples` have `tokens`, `cue`, `cue_type` and `scope`, which is empty if unknown. Rows without a cue ask for the
     cues of the sentence, and have the labels of its words in the column `cue_labels`. `label_ids` has the index of
     each of `SCOPE_LABELS`, and of the labels of cues. The result has `labels` (-100 for special tokens, markers and
-    unknown scopes) and `word_numbers`: the index of each token's word, counted without markers, or `NO_WORD`.
+    unknown scopes) and `word_indices`: the index of each token's word, counted without markers, or `NO_WORD`.
     """
-    encoded, word_numbers = encode_marked(
+    encoded, word_indices = encode_marked(
         tokenizer, examples["tokens"], examples["cue"], examples["cue_type"], truncation=True, max_length=max_length
     )
     encoded["labels"] = []
-    encoded["word_numbers"] = word_numbers
-    for row, (numbers, cue) in enumerate(zip(word_numbers, examples["cue"], strict=True)):
+    encoded["word_indices"] = word_indices
+    for row, (indices, cue) in enumerate(zip(word_indices, examples["cue"], strict=True)):
         if any(cue) or "cue_labels" not in examples:
             names = [INSIDE if inside else OUTSIDE for inside in examples["scope"][row]]
         else:
             names = examples["cue_labels"][row]
         labels = [label_ids[name] for name in names] or [IGNORED] * len(cue)
-        encoded["labels"].append([IGNORED if word == NO_WORD else labels[word] for word in numbers])
+        encoded["labels"].append([IGNORED if word == NO_WORD else labels[word] for word in indices])
     return encoded
 
 
-def word_labels(logits: np.ndarray, word_numbers: Sequence[int], length: int, names: Sequence[str]) -> list[str]:
+def word_labels(logits: np.ndarray, word_indices: Sequence[int], length: int, names: Sequence[str]) -> list[str]:
     """Return the best label of each word of a sentence, by the mean logits of its tokens.
 
-    `logits` are (>= tokens, labels) with `word_numbers` of the tokens. Words without tokens have the first label.
+    `logits` are (>= tokens, labels) with `word_indices` of the tokens. Words without tokens have the first label.
     """
-    means, seen = word_logits(torch.from_numpy(np.array(logits, order="C")), word_numbers, length)
+    means, seen = word_logits(torch.from_numpy(np.array(logits, order="C")), word_indices, length)
     best = (means.argmax(dim=-1) * seen).tolist()
     return [names[label] for label in best]
 
 
 @dataclass(frozen=True)
 class ScopeExamples:
-    """Rows of a split, and the row and `word_numbers` of each feature; a cue that the model does not see has none."""
+    """Rows of a split, and the row and `word_indices` of each feature; a cue that the model does not see has none."""
 
     rows: Dataset
     kept: list[int]
-    word_numbers: list[list[int]]
+    word_indices: list[list[int]]
 
     @property
     def true_scopes(self) -> list[list[int]] | None:
@@ -92,8 +92,8 @@ class ScopeExamples:
         sentences = self.rows["tokens"][:]
         cues = self.rows["cue"][:]
         scopes = [[0] * len(cue) for cue in cues]
-        for row, numbers, row_logits in zip(self.kept, self.word_numbers, logits, strict=True):
-            labels = word_labels(row_logits[:, columns], numbers, len(scopes[row]), SCOPE_LABELS)
+        for row, indices, row_logits in zip(self.kept, self.word_indices, logits, strict=True):
+            labels = word_labels(row_logits[:, columns], indices, len(scopes[row]), SCOPE_LABELS)
             scope = [label == INSIDE for label in labels]
             cue = [word for word, is_cue in enumerate(cues[row]) if is_cue]
             if cue:
@@ -106,8 +106,8 @@ def count_unseen(rows: Dataset, features: Dataset) -> tuple[list[int], list[int]
     """Count the words of each row, and of its cue, without tokens: they are cut off, or the tokenizer drops them."""
     words = []
     cue_words = []
-    for cue, numbers in zip(rows["cue"][:], features["word_numbers"][:], strict=True):
-        seen = set(numbers) - {NO_WORD}
+    for cue, indices in zip(rows["cue"][:], features["word_indices"][:], strict=True):
+        seen = set(indices) - {NO_WORD}
         words.append(len(cue) - len(seen))
         cue_words.append(sum(cue) - sum(cue[word] for word in seen))
     return words, cue_words

@@ -300,7 +300,7 @@ class NegationFinder:
         if not filled:
             return labeled
         truncation: dict[str, Any] = {} if self.limit is None else {"truncation": True, "max_length": self.limit}
-        encoded, word_numbers = encode_marked(
+        encoded, word_indices = encode_marked(
             self.tokenizer,
             [sentences[row] for row in filled],
             [cues[row] for row in filled],
@@ -309,18 +309,18 @@ class NegationFinder:
         )
         columns = [self.label_ids[name] for name in names]
         most = TOKENS_ON_CPU if self.model.device.type == "cpu" else TOKENS_ON_GPU
-        for batch in batches_of_like_lengths([len(numbers) for numbers in word_numbers], most):
+        for batch in batches_of_like_lengths([len(indices) for indices in word_indices], most):
             inputs = {name: [values[index] for index in batch] for name, values in encoded.items()}
             tensors = self.tokenizer.pad(inputs, return_tensors="pt", verbose=False).to(self.model.device)
             output = self.model(**accepted_inputs(self.model, tensors), return_dict=True)
             tokens = []
-            numbers: list[int] = []
+            indices: list[int] = []
             starts = [0]
             for index, logits in zip(batch, output.logits.float().cpu(), strict=True):
-                tokens.append(without_pads(logits, len(word_numbers[index]), self.tokenizer)[:, columns])
-                numbers += [NO_WORD if word == NO_WORD else starts[-1] + word for word in word_numbers[index]]
+                tokens.append(without_pads(logits, len(word_indices[index]), self.tokenizer)[:, columns])
+                indices += [NO_WORD if word == NO_WORD else starts[-1] + word for word in word_indices[index]]
                 starts.append(starts[-1] + len(sentences[filled[index]]))
-            means, seen = word_logits(torch.cat(tokens), numbers, starts[-1])
+            means, seen = word_logits(torch.cat(tokens), indices, starts[-1])
             probabilities, best = means.softmax(dim=-1).max(dim=-1)
             labels = [names[label] for label in best.tolist()]
             for word in (~seen).nonzero().flatten().tolist():
@@ -388,23 +388,23 @@ def encode_marked(
         marker_type = cue_type if has_types and any(cue) else None
         marked.append(mark_cues(words, cue, marker_type))
     encoded = tokenizer(marked, is_split_into_words=True, **kwargs)
-    word_numbers = []
+    word_indices = []
     for row, cue in enumerate(cues):
-        numbers: list[int] = []
+        indices: list[int] = []
         for word, is_marked in enumerate(cue):
-            numbers += [NO_WORD, word] if is_marked else [word]
-        word_numbers.append([NO_WORD if index is None else numbers[index] for index in encoded.word_ids(row)])
-    return encoded, word_numbers
+            indices += [NO_WORD, word] if is_marked else [word]
+        word_indices.append([NO_WORD if index is None else indices[index] for index in encoded.word_ids(row)])
+    return encoded, word_indices
 
 
-def word_logits(logits: torch.Tensor, word_numbers: Sequence[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def word_logits(logits: torch.Tensor, word_indices: Sequence[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the mean logits (words, labels) of each word's tokens, and a mask (words,) of the words with a token.
 
-    `logits` are (>= tokens, labels). `word_numbers` are those of `encode_marked`, `length` is the number of words.
+    `logits` are (>= tokens, labels). `word_indices` are those of `encode_marked`, `length` is the number of words.
     """
-    numbers = torch.as_tensor(word_numbers, dtype=torch.long)
-    tokens = (numbers != NO_WORD).nonzero()[:, 0]
-    words = numbers[tokens]
+    indices = torch.as_tensor(word_indices, dtype=torch.long)
+    tokens = (indices != NO_WORD).nonzero()[:, 0]
+    words = indices[tokens]
     sums = torch.zeros(length, logits.shape[-1], dtype=torch.float64).index_add_(0, words, logits[tokens].double())
     counts = torch.bincount(words, minlength=length)
     return sums / counts.clamp(min=1)[:, None], counts > 0

@@ -137,7 +137,7 @@ def samples_of(text: Any, text_pair: Any, split: bool) -> list[tuple]:
     return [tuple(map(tuple, sample)) for sample in samples] if split else samples
 
 
-def sample_numbers(encoded: BatchEncoding) -> Iterable[int]:
+def sample_indices(encoded: BatchEncoding) -> Iterable[int]:
     """Return the sample index of each encoded row."""
     windows = encoded.get("overflow_to_sample_mapping")
     return range(len(encoded.encodings)) if windows is None else map(int, windows)

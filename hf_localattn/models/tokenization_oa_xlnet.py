@@ -15,7 +15,7 @@ from .cue_markers import ANY_MARKER, CUE_MARKER, MARKERS, TYPED_MARKERS, is_mark
 from .tokenization_local_attention import (
     BackboneTokenizer,
     is_batch,
-    sample_numbers,
+    sample_indices,
     samples_of,
     set_columns,
 )
@@ -207,7 +207,7 @@ class OaXLNetTokenizer(BackboneTokenizer):
         ]
         protected = 1 if kwargs.get("truncation_strategy") == "only_first" else 0
         columns: dict[str, list[list]] = {"query_mask": []}
-        for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True):
+        for encoding, sample in zip(encoded.encodings, sample_indices(encoded), strict=True):
             if any(reading.restored is not None for reading in samples[sample]):
                 _restore(encoding, samples[sample])
             columns["query_mask"].append(self._query_mask(encoding, samples[sample], protected))

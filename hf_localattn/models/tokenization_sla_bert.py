@@ -13,7 +13,7 @@ from .configuration_local_attention import LocalAttentionConfig
 from .configuration_sla_bert import STRUCTURE
 from .sla_alignment import NO_WORD, Words, align, checked_heads, shuffled
 from .sla_parser import load_pipeline, parse, whitespace_words
-from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_numbers, samples_of, set_columns
+from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_indices, samples_of, set_columns
 
 logger = logging.get_logger(__name__)
 
@@ -192,7 +192,7 @@ class SlaBertTokenizer(BackboneTokenizer):
         samples = samples_of(text, text_pair, is_split_into_words)
         segments = self._segments(samples, is_split_into_words, heads, heads_pair)
         structure: dict[str, list[list[int]]] = {name: [] for name in STRUCTURE}
-        for encoding, sample in zip(encoded.encodings, sample_numbers(encoded), strict=True):
+        for encoding, sample in zip(encoded.encodings, sample_indices(encoded), strict=True):
             word_ids = _words_of_tokens(encoding, samples[sample]) if is_split_into_words else None
             offsets = None if is_split_into_words else encoding.offsets
             word_index, dep_heads = align(encoding.sequence_ids, offsets, word_ids, segments[sample])

@@ -13,7 +13,7 @@ from typing import Any
 from datasets import ClassLabel, Dataset
 from jinja2 import Environment, StrictUndefined
 
-from hf_localattn.data.rows import row_numbers
+from hf_localattn.data.rows import row_indices
 from hf_localattn.errors import join_names
 from hf_localattn.files import atomic_write
 from hf_localattn.metrics.squad_scores import answer_scores, is_blank
@@ -130,7 +130,7 @@ def _find_rows(predictions: Sequence[Predictions], path: str) -> tuple[Dataset, 
 
 
 def _keys(rows: Dataset) -> list[str]:
-    return list(map(str, rows["id"] if "id" in rows.column_names else row_numbers(rows)))
+    return list(map(str, rows["id"] if "id" in rows.column_names else row_indices(rows)))
 
 
 def _examples(

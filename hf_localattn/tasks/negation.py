@@ -131,13 +131,13 @@ class NegationScope(Task):
         cue_lengths = [sum(cue) for cue in rows["cue"][:]]
         kept = [row for row, length in enumerate(cue_lengths) if not length or unseen[row] < length]
         features = self.select(split, features, kept)
-        examples = ScopeExamples(rows, kept, features["word_numbers"][:])
+        examples = ScopeExamples(rows, kept, features["word_indices"][:])
         self.examples[split] = examples
         if split == "train":  # count only the rows that are trained on
             self.rows[split] = rows.select(kept)
         if not examples.true_scopes:
             features = features.remove_columns("labels")
-        return features.remove_columns("word_numbers")
+        return features.remove_columns("word_indices")
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the scope of each row, and the scores, from logits (features, tokens, labels)."""

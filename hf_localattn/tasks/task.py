@@ -13,7 +13,7 @@ import torch
 from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
-from hf_localattn.data.rows import LABELED, Data, Source, labeled_rows, open_source, row_numbers
+from hf_localattn.data.rows import LABELED, Data, Source, labeled_rows, open_source, row_indices
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.registry import family_of
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
@@ -376,6 +376,6 @@ def input_length(
 def table_of(rows: datasets.Dataset, predictions: Iterable[Any]) -> str:
     """Return a table of the index of each row, counted from 0, and its prediction."""
     lines = ["index\tprediction\n"]
-    for index, prediction in zip(row_numbers(rows), predictions, strict=True):
+    for index, prediction in zip(row_indices(rows), predictions, strict=True):
         lines.append(f"{index}\t{prediction}\n")
     return "".join(lines)

@@ -15,7 +15,7 @@ from transformers import DataCollatorForTokenClassification, PreTrainedModel, Pr
 
 from hf_localattn.data.column_files import UNSPECIFIED
 from hf_localattn.data.labels import SINGLE_LABEL, Labels, sorted_labels
-from hf_localattn.data.rows import Data, Source, row_numbers
+from hf_localattn.data.rows import Data, Source, row_indices
 from hf_localattn.data.words import (
     IGNORED,
     TokenColumns,
@@ -163,7 +163,7 @@ class TokenClassification(Task):
         rows = self.rows[split]
         predicted = iter(predictions)
         lines = {}
-        for index, tokens, seen in zip(row_numbers(rows), rows["tokens"], self.seen[split], strict=True):
+        for index, tokens, seen in zip(row_indices(rows), rows["tokens"], self.seen[split], strict=True):
             labels = dict(zip(seen, next(predicted), strict=True)) if seen else {}
             lines[index] = " ".join(labels.get(word, unseen) for word in range(len(tokens)))
         return {"predictions.txt": "".join(f"{lines.get(index, '')}\n" for index in range(max(lines) + 1))}

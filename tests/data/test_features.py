@@ -159,7 +159,7 @@ def marked(*rows, max_length=40, cue_marker="keep", outside=0):
 def test_every_token_of_a_word_has_its_label_and_markers_have_none(row, options, tokens, places, labels):
     encoded, found = marked(row, **options)
     assert found == [tokens]
-    assert encoded["word_numbers"] == [numbers(places, NO_WORD)]
+    assert encoded["word_indices"] == [numbers(places, NO_WORD)]
     assert encoded["labels"] == [numbers(labels, words.IGNORED)]
 
 

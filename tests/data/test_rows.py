@@ -10,7 +10,7 @@ from hf_localattn import data
 from hf_localattn.data import Source
 from hf_localattn.data.choices import ChoiceColumns
 from hf_localattn.data.labels import SINGLE_LABEL
-from hf_localattn.data.rows import INDEX, row_numbers
+from hf_localattn.data.rows import INDEX, row_indices
 from hf_localattn.data.texts import GLUE_TASKS, TextColumns
 from hf_localattn.data.words import TokenColumns, check_labels, load_label_names
 from tests.data.notation import columns, shown, write
@@ -369,10 +369,10 @@ def test_rows_with_an_empty_text(tmp_path, caplog, name, row, change, kept, kind
         with pytest.raises(ValueError, match=rf"{place} \(id q1\): .*--skip_empty"):
             load(given)
     some, whole = load(given, skip_empty=True), Dataset.from_list([rows[0], rows[2]])
-    assert some[INDEX][:] == [0, 2] == list(row_numbers(some))
+    assert some[INDEX][:] == [0, 2] == list(row_indices(some))
     assert f"leaving out 1 of 3 rows, which have an empty text, the first one in {place}." in caplog.text
     assert load(whole, skip_empty=True).to_list() == load(whole).to_list()
-    assert row_numbers(load(whole)) == range(2)
+    assert row_indices(load(whole)) == range(2)
     if None not in change.values():  # a column without any text is not found
         with pytest.raises(ValueError, match="all 1 rows"):
             load(Dataset.from_list([rows[1]]), skip_empty=True)
