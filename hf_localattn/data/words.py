@@ -243,8 +243,8 @@ def _load_columns(path: Path, lines: Iterable[Line], require_labels: bool) -> Da
 def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     """Set up a tokenizer for lists of words: each word gets the pieces that it has in a text.
 
-    Many tokenizers mark the beginning of a word by the space before it (`Ġbaker`, `▁baker`). If words of a list lack
-    this mark, the tokenizer is changed to put a space before each of them and before texts, and is saved like that.
+    If words of a list lack the mark of their beginning (`models/word_beginnings.py`), the tokenizer is changed to put
+    a space before each of them and before texts, and is saved like that.
 
     Raises:
         ValueError: The tokenizer is slow, which cannot map tokens to words; or it loses the marks, now or as soon as

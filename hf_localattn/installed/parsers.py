@@ -1,7 +1,4 @@
-"""Parsers: those that only a checkpoint names, their versions, and the components that parsing needs.
-
-spaCy imports any installed package by its name and loads any folder, and both may run code.
-"""
+"""Parsers: those that only a checkpoint names, their versions, and the components that parsing needs."""
 
 from __future__ import annotations
 

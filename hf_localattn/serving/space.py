@@ -60,7 +60,8 @@ def push_space(
     The text and further metadata of a README.md that people edited there are kept.
 
     Raises:
-        ValueError: The model has no page or no pipeline of its own, or the Space has a program of somebody else.
+        ValueError: The model has no page, no pipeline of its own, or a parser that the Space cannot install; or the
+            Space has a program of somebody else.
         OSError: The Hub cannot be reached, or refuses the upload.
     """
     contents = space_files(checkpoint, repo_id, revision, license=license)
@@ -91,11 +92,7 @@ def push_space(
 def space_files(
     checkpoint: str | os.PathLike[str], repo_id: str, revision: str, *, license: str | None = None
 ) -> dict[str, str]:
-    """Return the files of a Space by name.
-
-    Raises:
-        ValueError: The model has no page, no pipeline of its own, or a parser that the Space cannot install.
-    """
+    """Return the files of a Space by name. Errors of the model are those of `push_space`."""
     folder = Path(checkpoint)
     with loading("model", str(folder)):
         config = AutoConfig.from_pretrained(folder)
