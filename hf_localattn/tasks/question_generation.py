@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import datasets
@@ -100,11 +99,6 @@ class QuestionGeneration(Task):
         scores |= load_metric("generation").compute(predictions=predictions, references=references)
         notes = {"bleu_signature": scores.pop("bleu_signature")}
         return Scored(texts, scores, notes=notes, pair=(predictions, references))
-
-    def constant_outputs(self, split: str) -> np.ndarray:
-        questions = Counter(map(tuple, self.features["train"]["labels"]))
-        commonest, _ = questions.most_common(1)[0]
-        return np.tile(commonest, (len(self.features[split]), 1))
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return generated_predictions.txt: the generated questions, one line per answered row."""

@@ -7,7 +7,6 @@ from datasets import Dataset
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.question_answering import QuestionAnswering
-from hf_localattn.tasks.question_generation import QuestionGeneration
 from hf_localattn.tasks.text_classification import REPORTED, TextClassification
 from hf_localattn.tasks.token_classification import TokenClassification
 from hf_localattn.training.data_arguments import QuestionAnsweringDataArguments
@@ -82,12 +81,6 @@ def test_the_commonest_label_of_words():
     features = [{"input_ids": [1, 2, 3], "labels": [-100, 1, 1]}, {"input_ids": [4], "labels": [0]}]
     task = task_with(TokenClassification, features, features)
     assert [outputs.tolist() for outputs in task.constant_outputs("validation")] == [[1, 1, 1], [1]]
-
-
-def test_the_commonest_question():
-    features = [{"labels": labels} for labels in ([5, 6], [7], [5, 6])]
-    task = task_with(QuestionGeneration, features, features[:2])
-    assert task.constant_outputs("validation").tolist() == [[5, 6], [5, 6]]
 
 
 def questions(threshold):
