@@ -1,5 +1,7 @@
 """Rivals of a model: their scores, and a warning if the model is not better."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from datasets import Dataset
@@ -7,6 +9,7 @@ from datasets import Dataset
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.question_answering import QuestionAnswering
+from hf_localattn.tasks.question_generation import QuestionGeneration
 from hf_localattn.tasks.text_classification import REPORTED, TextClassification
 from hf_localattn.tasks.token_classification import TokenClassification
 from hf_localattn.training.data_arguments import QuestionAnsweringDataArguments
@@ -106,6 +109,18 @@ def questions(threshold):
 @pytest.mark.parametrize("threshold", [0.0, -10.0, 1000.0])
 def test_no_answer_is_the_rival_of_a_reader_that_may_say_so(threshold):
     assert Rivals(questions(threshold)).scores("validation", {"f1": 60.0}) == {"f1_of_constant": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("written", "warns"), [(["Who?", "Who?"], True), (["Who?", "Where?"], False), (["Who?"], False)]
+)
+def test_a_model_that_writes_the_same_for_all_rows_is_told(written, warns, caplog):
+    tokenizer = SimpleNamespace(pad_token_id=0, batch_decode=lambda ids, **options: written)
+    features = [{"reference": "Who is it?"}] * len(written)
+    args = SimpleNamespace(generation_num_beams=1)
+    task = task_with(QuestionGeneration, features, features, tokenizer=tokenizer, training_args=args)
+    task.score("validation", np.ones((len(written), 3), int), None)
+    assert ("the same" in caplog.text) == warns
 
 
 def test_some_models_have_no_rival():
