@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,22 @@ SCRIPTS = {
 }
 """Name of each training script, without `run_`, and its class in `hf_localattn.tasks`."""
 
+AUTO_CLASSES = {
+    "question-answering": "AutoModelForQuestionAnswering",
+    "text-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "multiple-choice": "AutoModelForMultipleChoice",
+    "fill-mask": "AutoModelForMaskedLM",
+    "text2text-generation": "AutoModelForSeq2SeqLM",
+}
+"""Name of the Auto class of each task."""
+
+HEADS = {
+    task: name.removeprefix("AutoModel").replace("Seq2SeqLM", "ConditionalGeneration")
+    for task, name in AUTO_CLASSES.items()
+}
+"""Ending of the names of model classes by task."""
+
 RUN = "run.json"
 """File of an output folder with the arguments of the run and digests of its data."""
 
@@ -41,7 +60,19 @@ NO_SCORES = (
 )
 """Endings of the names of metrics that are times, counts, and scores of other models."""
 
+HUB_ID = r"[\w.-]+/[\w.-]+"
+"""Regular expression of OWNER/NAME."""
+
+ADAPTER_ALONE = (
+    "is an adapter of peft without its base model. Load the base, add the adapter with"
+    " `PeftModel.from_pretrained(base, adapter)`, and save what `merge_and_unload()` returns."
+)
+"""Problem of a folder with an adapter and no model, and its remedy."""
+
 _PACKAGE = Path(__file__).parent
+
+MODELS = _PACKAGE / "models"
+"""Folder of the files that are saved with checkpoints."""
 
 SAMPLES = _PACKAGE / "resources" / "samples"
 """Folder of small files of all formats."""
@@ -56,11 +87,32 @@ def family_notes(name: str) -> dict[str, Any]:
     """Read the texts about a family for its model cards, and what its options need.
 
     `summary`, `inputs` and each of `limits` are templates of Jinja, with the fields of a model's configuration, its
-    `task`, and `finds_cues`. A limit that is empty does not hold for the model.
+    `task`, and `finds_cues`. A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text
+    of the card's program.
     """
     path = _PACKAGE / "registry" / f"{name.replace('-', '_')}.yaml"
     notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return notes
+
+
+def default_fields(family: str) -> dict[str, Any]:
+    """Read the defaults of the fields of a family, as in a `config.json`, from the code of its configuration."""
+    defaults: dict[str, Any] = {}
+    for module in ("configuration_local_attention", f"configuration_{family.replace('-', '_')}"):
+        code = (MODELS / f"{module}.py").read_text(encoding="utf-8")
+        classes = [node for node in ast.parse(code).body if isinstance(node, ast.ClassDef)]
+        (config_class,) = [node for node in classes if node.name.endswith("Config")]
+        for field in config_class.body:
+            if isinstance(field, ast.AnnAssign) and field.value and "ClassVar" not in ast.unparse(field.annotation):
+                defaults[ast.unparse(field.target)] = ast.literal_eval(field.value)
+    del defaults["backbone_config"]
+    del defaults["hf_localattn_version"]
+    return json.loads(json.dumps(defaults))  # lists for tuples
+
+
+def task_of_class(name: str) -> str | None:
+    """Return the task for a class name of this package or of transformers; None for a model without a head."""
+    return next((task for task, ending in HEADS.items() if name.endswith(ending)), None)
 
 
 def find_family(name: str, *others: str) -> str:
@@ -120,10 +172,7 @@ def resolve_backbone(name_or_path: str | os.PathLike[str], *, generates: bool = 
     if not path.exists() and not path.is_absolute() and not name.startswith(("./", "../")):
         return name
     if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
-        raise FileNotFoundError(
-            f"{name!r} is an adapter of peft without its base model. Load the base, add the adapter with"
-            " `PeftModel.from_pretrained(base, adapter)`, and save what `merge_and_unload()` returns."
-        )
+        raise FileNotFoundError(f"{name!r} {ADAPTER_ALONE}")
     if not (path / "config.json").is_file():
         raise FileNotFoundError(
             f"{name!r} is not a folder with a `config.json`. Give the folder of a saved encoder, the id of one on the"
@@ -138,7 +187,8 @@ def check_checkpoint(name: str) -> None:
     Raises:
         FileNotFoundError: The name is no such folder and no such id, as if it were mistyped.
     """
-    if "/" not in resolve_backbone(name) and not Path(name).is_dir():
+    place = resolve_backbone(name)
+    if not re.fullmatch(HUB_ID, place) and not Path(place).is_dir():
         raise FileNotFoundError(f"There is no folder {name!r}. Give a checkpoint's folder, or OWNER/NAME on the Hub.")
 
 
@@ -151,7 +201,9 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = Path(checkpoint, "config.json")
     if not path.is_file():
-        raise FileNotFoundError(f"{str(checkpoint)!r} has no config.json. Give the folder of a saved model.")
+        is_adapter = path.with_name("adapter_config.json").is_file()
+        problem = ADAPTER_ALONE if is_adapter else "has no config.json. Give the folder of a saved model."
+        raise FileNotFoundError(f"{str(checkpoint)!r} {problem}")
     config = read_json(path)
     if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
         raise ValueError(f"{path} is not the configuration of a model: `model_type` or `backbone_config` is missing.")

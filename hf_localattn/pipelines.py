@@ -32,15 +32,16 @@ class InstalledNegationPipeline(NegationPipeline):
     def preprocess(self, text: Any) -> dict[str, Any]:
         """Check that the input is a text, once with a warning if it is not English."""
         is_new = not getattr(self, "_warned", False)
-        if is_new and isinstance(text, str) and is_bundled(self.model) and not is_english(text):
-            logger.warning(OTHER_LANGUAGE)
+        if is_new and isinstance(text, str) and (warning := language_warning(self.model, text)):
+            logger.warning(warning)
             self._warned = True
         return super().preprocess(text)
 
 
-def is_bundled(model: Any) -> bool:
-    """Return True for the package's own model of negation."""
-    return bool(getattr(model.config, "name_or_path", None) == str(NEGATION))
+def language_warning(model: Any, text: str) -> str | None:
+    """Return a warning if a model is the package's own, which reads English alone, and a text is not English."""
+    is_own = getattr(model.config, "name_or_path", None) == str(NEGATION)
+    return OTHER_LANGUAGE if is_own and not is_english(text) else None
 
 
 def uses_onnx(device: str | None = None) -> bool:

@@ -1,7 +1,8 @@
 """Hooks of mkdocs: write the generated parts of the documentation into its pages.
 
-`<!-- generated: KIND -->` in a page becomes the output of the function of that name in `GENERATORS`. The tables of the
-families are written by `scripts/family_pages.py` instead, so that they can be read without the site.
+`<!-- generated: KIND -->` in a page becomes the output of the function of that name in `GENERATORS`. Other
+comments of this form are for `scripts/family_pages.py` and `scripts/training_options.py`, which write into the files,
+so that their tables can be read without the site.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     The site has no page for a folder, so a link to one becomes its name.
     """
     markdown = markdown.replace("[the files of the runs](results)", "the files of the runs in the repository")
-    markdown = re.sub(r"<!-- generated: (\w+) -->", lambda found: GENERATORS[found[1]](), markdown)
+    for name, generator in GENERATORS.items():
+        comment = f"<!-- generated: {name} -->"
+        if comment in markdown:
+            markdown = markdown.replace(comment, generator())
     return re.sub(r"```math\n(.*?)```", lambda found: equation(found[1].strip()), markdown, flags=re.DOTALL)
 
 

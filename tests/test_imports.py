@@ -66,17 +66,18 @@ sys.modules.update(dict.fromkeys({sorted({*EXTRAS["train"]} - {"scipy"})}))  # n
 assert answer("verify", "model") == answer("compare", "a-*", "b-*") == 0
 for words in ("verify nix", "card nix", "compare nix a-*", "inspect x y -o x.gif", "inspect ./x y -o x.json"):
     assert answer(*words.split()) == 2, words
+assert main(("card", "model")) == 0
 """
 )
 
 
-def test_verify_and_compare_need_no_torch_and_scipy_alone(tmp_path, monkeypatch):
+def test_verify_compare_and_card_need_no_torch_and_scipy_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     atomic_write("model/config.json", '{"model_type": "sam-roberta"}')
     for name, seed, score in (("a", 1, 2.0), ("a", 2, 4.0), ("b", 1, 1.0), ("b", 2, 2.0)):
         atomic_write(f"{name}-{seed}/all_results.json", json.dumps({"eval_f1": score}))
         atomic_write(f"{name}-{seed}/run.json", json.dumps({"seed": seed}))
-    assert not loaded_by([sys.executable], WITHOUT_TORCH)[0]
+    assert loaded_by([sys.executable], WITHOUT_TORCH)[0] == ["huggingface_hub"]  # which checks cards
 
 
 @pytest.mark.parametrize("program", [ANSWERS, SCRIPT], ids=["command", "script"])

@@ -1,6 +1,7 @@
 """Every family is one entry of the registry, and nothing else in the package knows what is special about one."""
 
 import ast
+import json
 import re
 from pathlib import Path
 from typing import get_args
@@ -9,8 +10,9 @@ import pytest
 from jinja2 import Template
 
 import hf_localattn
+from hf_localattn.installed.backbones import family_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig, field_types
-from hf_localattn.names import family_notes
+from hf_localattn.names import default_fields, family_notes
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, get_family, task_of_class
 
 PACKAGE = Path(hf_localattn.__file__).parent
@@ -67,9 +69,11 @@ def test_an_entry_is_complete(name):
     assert set(family.heads) <= set(AUTO_CLASSES)
     assert all(task_of_class(head.__name__) == task for task, head in family.heads.items())
     assert task_of_class(family.model.__name__) is None
-    assert set(family_notes(name)) - {"parser_unless", "tokenizer_settings"} == {
+    assert set(family_notes(name)) - {"parser_unless", "placeholder", "tokenizer_settings"} == {
         *("title", "summary", "paper", "url", "bibtex", "inputs", "limits")
     }
+    defaults = {field: getattr(family.config, field) for field in family_fields(family.config)}
+    assert default_fields(name) == json.loads(json.dumps(defaults))
     config = family.config(**family.tiny_fields)
     assert family_of(config) is family
     assert len(family.ablations[0]) == 1

@@ -122,6 +122,8 @@ def inspect(
         file = find_files(file)
     for name in filter(None, (checkpoint, compare)):
         resolve_backbone(name)
+    if file is not None:
+        _hide_bars()
     from hf_localattn.inspection.command import run
 
     rows: dict[str, Any] = {"file": file, "max_samples": max_samples, "text_column_names": text_column_names}
@@ -201,9 +203,10 @@ def export(
     with TemporaryDirectory() as scratch:
         if validation_file is not None:
             require("train", "--validation_file")
+            words = ["--validation_file", find_files(validation_file), *context.args]
+            _hide_bars()
             from hf_localattn.serving.validation import compare_with_checkpoint, prepare_evaluation
 
-            words = ["--validation_file", find_files(validation_file), *context.args]
             run = prepare_evaluation(checkpoint, content, words, scratch)
         from hf_localattn.installed.exported import EXPORT_SETTINGS, OnnxModel
         from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
@@ -211,11 +214,18 @@ def export(
         folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))
         if run is not None:
             agreement = compare_with_checkpoint(run, OnnxModel.from_pretrained(folder))
-            print(f"On {validation_file}, {agreement.report()}")
+            print(agreement.report())
         elif quantize is not None:
             print("--validation_file FILE compares predictions and scores of the graph with the checkpoint's.")
     task = json.loads((folder / EXPORT_SETTINGS).read_text(encoding="utf-8"))["task"]
     print(f"Wrote {folder}. Run it with: python {folder}/infer.py {ARGUMENTS.get(task, 'TEXT')}")
+
+
+def _hide_bars() -> None:
+    """Read rows without a progress bar for each step."""
+    import datasets
+
+    datasets.disable_progress_bars()
 
 
 RESULT = (
@@ -267,11 +277,9 @@ def compare(
         require("train", "--examples")
         if metric:
             raise ValueError("--metric is for scores. Leave it out with --examples.")
-        import datasets
-
+        _hide_bars()
         from hf_localattn.studies.examples import compare_examples
 
-        datasets.disable_progress_bars()
         print(compare_examples(first, second, examples, output))
         return
     from hf_localattn.studies.compare import compare

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
-from hf_localattn.data.rows import INPUT, PLACE, row_numbers
+from hf_localattn.data.rows import INPUT, row_numbers
 
 INDEX = "row_index"
 
@@ -21,13 +21,12 @@ def prediction_columns(names: Iterable[object]) -> list[str]:
     return ["prediction", *(f"probability_{name}" for name in names)]
 
 
-def check_input_columns(rows: Dataset, names: Iterable[object]) -> None:
-    """Raise `ValueError` if a row of the input has a column that the table adds. Other rows have no column `INPUT`."""
+def check_input_columns(source: str, rows: Dataset, names: Iterable[object]) -> None:
+    """Raise `ValueError` if the input has a column that the table adds. Other rows have no column `INPUT`."""
     added = {INDEX, *prediction_columns(names)}
-    for index, text in enumerate(rows[INPUT] if INPUT in rows.column_names else ()):
+    for text in rows[INPUT] if INPUT in rows.column_names else ():
         if common := added.intersection(json.loads(text)):
-            place = rows[index].get(PLACE, "test data")
-            raise ValueError(f"{place}: predictions.csv adds the column {min(common)!r}: rename that of the data.")
+            raise ValueError(f"{source}: predictions.csv adds the column {min(common)!r}: rename that of the data.")
 
 
 def prediction_table(rows: Dataset, names: Iterable[object], predictions: Iterable[Any], shares: np.ndarray) -> str:

@@ -408,7 +408,9 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
             yield f"line {reader.line_num}", dict(zip(header, values, strict=True))
             first_line = reader.line_num + 1
     except csv.Error as error:
-        place = f"{path}, line {reader.line_num}, in the row that begins in line {first_line}"
+        place = f"{path}, line {reader.line_num}"
+        if first_line < reader.line_num:
+            place += f", in the row that begins in line {first_line}"
         problem = str(error)
         if "field limit" in problem:
             problem = (

@@ -14,6 +14,7 @@ from transformers import AutoConfig, PreTrainedModel
 from hf_localattn.errors import loading
 from hf_localattn.files import LOCK, UNFINISHED, atomic_directory, atomic_write, claimed, remove_leftovers
 from hf_localattn.installed.backbones import family_fields
+from hf_localattn.installed.files import quiet
 from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.registry import get_family
@@ -80,7 +81,8 @@ def init_checkpoint(
             if trained is not None:
                 with loading("checkpoint", str(trained)):
                     _take_weights(model, trained)
-        model.save_pretrained(unfinished)
+        with quiet():
+            model.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
     return Path(output_dir)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -19,17 +18,15 @@ from markupsafe import Markup
 from hf_localattn.files import atomic_write
 from hf_localattn.hub.record import RIVALS, Score, TrainingRecord
 from hf_localattn.hub.verify import Verification, verify_checkpoint
-from hf_localattn.installed.backbones import family_fields
-from hf_localattn.models.negation_finder import CUE_LABELS
-from hf_localattn.names import family_notes, read_config
+from hf_localattn.names import AUTO_CLASSES, default_fields, family_names, family_notes, read_config, task_of_class
 from hf_localattn.parsing import read_utf8
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES, Family, task_of_class
 
 logger = logging.getLogger(__name__)
 
 CARD = "README.md"
 BOUNDARY = "<!-- hf-localattn writes what is above. What is below is yours, and stays. -->"
 TAG = "hf_localattn"
+CUES = ("negation:", "speculation:")  # beginnings of the labels of cues
 
 WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")  # in transformers 5
 
@@ -66,29 +63,30 @@ def render_card(
     data = _metadata(config, record, _line(name))
     for key, value in (metadata or {}).items():
         setattr(data, key, value)
-    family = FAMILIES.get(config["model_type"])
     task = _task(config)
     labels = [str(label) for label in (config.get("id2label") or {}).values()]
     is_numbered = all(re.fullmatch(r"LABEL_\d+", label) for label in labels)
     shows_labels = (task or "").endswith("classification") and not is_numbered
     has_pairs = record is not None and bool(record.has_pairs)
     pipeline_task = None if task in WITHOUT_PIPELINE else task
-    if task == "token-classification" and not set(CUE_LABELS).isdisjoint(labels):
+    if task == "token-classification" and any(label.startswith(CUES) for label in labels):
         pipeline_task = "negation"
+    is_ours = config["model_type"] in family_names()
+    notes = _notes(config, task, pipeline_task == "negation") if is_ours else {}
     template = files("hf_localattn.hub").joinpath("templates", "card.md").read_text(encoding="utf-8")
     body = ENVIRONMENT.from_string(template).render(
         name=name,
-        family=family and _notes(config, family, task, pipeline_task == "negation"),
+        family=notes,
+        text="YOUR TEXT" if has_pairs else notes.get("placeholder", "YOUR TEXT"),
         rivals=OF_RIVALS,
-        has_query=family is not None and family.query is not None and not has_pairs,
         has_pairs=has_pairs,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
         architecture=_architecture(config),
         task=task,
         pipeline_task=pipeline_task,
-        auto_class=AUTO_CLASSES[task].__name__ if task else "AutoModel",
-        fields=_changed_fields(config, family) if family else {},
+        auto_class=AUTO_CLASSES[task] if task else "AutoModel",
+        fields=_changed_fields(config) if is_ours else {},
         labels=labels if shows_labels else [],
         record=record,
         base_models=_listed(data.base_model),
@@ -146,7 +144,7 @@ def write_card(
     pinned = re.search(r'"([^"\s]+/[^"\s]+)", revision="([0-9a-f]{40})"', written)
     if pinned and repo_id is None:
         repo_id, revision = pinned.groups()
-    has_code = config["model_type"] in FAMILIES and any(folder.glob("*.py"))
+    has_code = config["model_type"] in family_names() and any(folder.glob("*.py"))
     code = verify_checkpoint(folder, subfolders=False) if has_code else None
     text = render_card(config, record, repo_id=repo_id, revision=revision, metadata=all_metadata, code=code)
     parts = [text.rstrip("\n"), added_text.strip("\n")]
@@ -163,7 +161,7 @@ def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: st
         base_model=_line((record and record.base_model) or backbone or None),
         library_name="transformers",
         pipeline_tag=task,
-        tags=[TAG, model_type] if model_type in FAMILIES else [TAG],
+        tags=[TAG, model_type] if model_type in family_names() else [TAG],
     )
     if record is None:
         return data
@@ -222,29 +220,23 @@ def _task(config: Mapping[str, Any]) -> str | None:
     return task_of_class(_architecture(config))
 
 
-def _notes(config: Mapping[str, Any], family: Family, task: str | None, finds_cues: bool) -> dict[str, Any]:
+def _notes(config: Mapping[str, Any], task: str | None, finds_cues: bool) -> dict[str, Any]:
     """Return the texts about a family, as far as they hold for a model with this configuration."""
-    values = {**_default_fields(config, family), **config, "task": task, "finds_cues": finds_cues}
+    family = config["model_type"]
+    values = {**default_fields(family), **config, "task": task, "finds_cues": finds_cues}
 
     def render(text: str) -> str:
         return " ".join(ENVIRONMENT.from_string(text).render(values).split())
 
-    notes = family_notes(family.name)
+    notes = family_notes(family)
     rendered = {name: render(notes[name]) for name in ("summary", "inputs")}
     return notes | rendered | {"limits": [*filter(None, map(render, notes["limits"]))]}
 
 
-def _changed_fields(config: Mapping[str, Any], family: Family) -> dict[str, Any]:
+def _changed_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the family with non-default values."""
-    defaults = _default_fields(config, family)
+    defaults = default_fields(config["model_type"])
     return {name: value for name, value in config.items() if name in defaults and value != defaults[name]}
-
-
-def _default_fields(config: Mapping[str, Any], family: Family) -> dict[str, Any]:
-    """Return the defaults of the fields of the family, in the types of the JSON file."""
-    default = family.config(backbone_config=config.get("backbone_config"))  # some depend on the backbone
-    values = json.loads(default.to_json_string(use_diff=False))
-    return {name: values[name] for name in family_fields(family.config)}
 
 
 def _listed(value: Any) -> list[Any]:

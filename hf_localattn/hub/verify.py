@@ -17,7 +17,7 @@ from typing import Any
 
 from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
-from hf_localattn.names import family_names, family_notes, read_config
+from hf_localattn.names import HUB_ID, MODELS, family_names, family_notes, read_config
 from hf_localattn.parsing import parse_json, read_utf8
 
 # Verdicts
@@ -26,7 +26,6 @@ DIFFERS = "differs"
 MISSING = "missing"
 EXTRA = "extra"
 
-MODELS = Path(__file__).parents[1] / "models"  # files that are saved with checkpoints
 CODE = (".py", ".pyc", ".pyd", ".so")  # suffixes of files that Python can import
 ADAPTER = "adapter_config.json"  # makes transformers load another checkpoint, which it names, with its code
 TOKENIZER = "tokenizer_config.json"
@@ -65,7 +64,9 @@ LARGEST_DIFF = 500_000
 # Entries of JSON files
 NAMES_CODE = ("auto_map", "custom_pipelines")
 NAMES_WEIGHTS = "weight_map"
-REFUSED = ("configuration_files", "kernel_config", "use_kernels")  # they name another configuration, or kernels
+REFUSED = ("configuration_files", "transformers_weights", "kernel_config", "use_kernels")
+"""Entries that name another configuration, a file of weights, which may be a pickle, or kernels."""
+
 RELATIVE_IMPORT = re.compile(r"^\s*from\s+\.(\S+)\s+import", re.MULTILINE)  # that of transformers
 # Places of a pipeline's Auto classes, which are those of transformers, and of its type:
 OF_TRANSFORMERS = re.compile(r"(.*\.)?custom_pipelines\.[^.]+\.(pt|tf|type)(\.\d+)?")
@@ -288,7 +289,7 @@ def _diff(ours: bytes, theirs: bytes) -> list[str]:
 def _local(checkpoint: str | os.PathLike[str]) -> tuple[Path, list[str]]:
     """Return the folder of a checkpoint, and the names of all files on the Hub. Download checkpoints on the Hub."""
     name = os.fspath(checkpoint)
-    match = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@([^@\s]+))?", name)
+    match = re.fullmatch(rf"({HUB_ID})(?:@([^@\s]+))?", name)
     if match is None or Path(name).is_dir():
         return Path(name), []
     from huggingface_hub import HfApi, constants, snapshot_download

@@ -165,9 +165,10 @@ def _find(source: str, name: str, arguments: dict[str, Any]) -> str | None:
 
 @contextmanager
 def quiet(*messages: str) -> Iterator[None]:
-    """Load weights without a progress bar, except that of a download, and without warnings that contain a message.
+    """Load or save weights without a progress bar, except that of a download.
 
-    Hide transformers' warning about tied weights, too: a headless checkpoint never has them.
+    Warnings that contain a message are dropped, and so is transformers' warning about tied weights: a headless
+    checkpoint never has them.
     """
 
     def is_other(record: logging.LogRecord) -> bool:

@@ -10,9 +10,10 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
 from hf_localattn.installed import install
+from hf_localattn.names import task_of_class
 from hf_localattn.pipelines import register_pipelines
 from hf_localattn.registry.cool import COOL
-from hf_localattn.registry.family import AUTO_CLASSES, HEADS, Family, View
+from hf_localattn.registry.family import AUTO_CLASSES, Family, View
 from hf_localattn.registry.oa_xlnet import OA_XLNET
 from hf_localattn.registry.sam_roberta import SAM_ROBERTA
 from hf_localattn.registry.sla_bert import SLA_BERT
@@ -61,11 +62,6 @@ def get_family(name: str) -> Family:
 def family_of(config: PreTrainedConfig) -> Family | None:
     """Return the family of a configuration; None for a model of transformers."""
     return FAMILIES.get(config.model_type)
-
-
-def task_of_class(name: str) -> str | None:
-    """Return the task for a class name of this package or of transformers; None for a model without a head."""
-    return next((task for task, ending in HEADS.items() if name.endswith(ending)), None)
 
 
 register()

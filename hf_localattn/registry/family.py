@@ -11,26 +11,13 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn import models
+from hf_localattn import models, names
 from hf_localattn.installed.backbones import check_config_fields
 from hf_localattn.installed.files import quiet
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 
-AUTO_CLASSES: dict[str, Any] = {
-    "question-answering": transformers.AutoModelForQuestionAnswering,
-    "text-classification": transformers.AutoModelForSequenceClassification,
-    "token-classification": transformers.AutoModelForTokenClassification,
-    "multiple-choice": transformers.AutoModelForMultipleChoice,
-    "fill-mask": transformers.AutoModelForMaskedLM,
-    "text2text-generation": transformers.AutoModelForSeq2SeqLM,
-}
+AUTO_CLASSES: dict[str, Any] = {task: getattr(transformers, name) for task, name in names.AUTO_CLASSES.items()}
 """Auto class of each task, for the families and for models of transformers."""
-
-HEADS = {
-    task: auto_class.__name__.removeprefix("AutoModel").replace("Seq2SeqLM", "ConditionalGeneration")
-    for task, auto_class in AUTO_CLASSES.items()
-}
-"""Ending of the names of model classes by task."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +96,9 @@ class Family:
     @cached_property
     def heads(self) -> dict[str, type[PreTrainedModel]]:
         """Model class of each task, a key of `AUTO_CLASSES`."""
-        names = {task: self.config.__name__.replace("Config", ending) for task, ending in HEADS.items()}
-        return {task: getattr(models, name) for task, name in names.items() if hasattr(models, name)}
+        prefix = self.config.__name__.removesuffix("Config")
+        classes = {task: f"{prefix}{ending}" for task, ending in names.HEADS.items()}
+        return {task: getattr(models, name) for task, name in classes.items() if hasattr(models, name)}
 
     @property
     def tokenizer_settings(self) -> tuple[str, ...]:

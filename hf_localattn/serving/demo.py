@@ -17,6 +17,7 @@ from hf_localattn.inspection.command import labels, load
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
 from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
+from hf_localattn.pipelines import language_warning
 from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.page import TASKS, add_widget, launch, load_pipe
 
@@ -74,6 +75,11 @@ def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) 
 
     kinds = attention_kinds(pipe.model)
 
+    def find_negation(text: str) -> Any:
+        if warning := language_warning(pipe.model, text):
+            gr.Warning(warning, duration=None)
+        return pipe(text)
+
     def show(shown: Any, kind: str) -> str:
         if shown is None:
             return ""
@@ -84,7 +90,8 @@ def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) 
 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.Markdown(f"# {html.escape(title)}")
-        shown = add_widget(task, pipe, example_text(task, pipe.model.config), has_pairs)
+        asked = find_negation if task == "negation" else pipe
+        shown = add_widget(task, asked, example_text(task, pipe.model.config), has_pairs)
         with gr.Accordion("Attention"):
             kind = gr.Radio(kinds, value=kinds[0], show_label=False, container=False)
             frame = gr.HTML(elem_id="attention")

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PrinterCallback
 from transformers.utils import ModelOutput
 
 from hf_localattn.installed.exported import OnnxModel
@@ -18,6 +18,7 @@ from hf_localattn.registry import task_of_class
 from hf_localattn.tasks import TASKS, Run, prepare_run
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.reading import build_arguments, read_options
+from hf_localattn.training.summary import Section, format_summary
 
 LABELS = {"labels", "start_positions"}
 """Inputs with which Trainer requires a loss. Questions are evaluated without."""
@@ -41,14 +42,13 @@ class Agreement:
     equal: int
     count: int
 
-    def report(self, most_scores: int = 4) -> str:
-        """Return the comparison as text: the share of equal predictions, and the first scores."""
-        texts = []
+    def report(self) -> str:
+        """Return the comparison as a table: the scores, and the number of equal predictions."""
+        table: list[Sequence[str | float]] = [("", "checkpoint", "graph")]
+        table += [(name, *values) for name, values in self.scores.items()]
         if self.count:
-            texts.append(f"{self.equal} of {self.count} predictions are those of the checkpoint")
-        for name, (of_checkpoint, of_graph) in list(self.scores.items())[:most_scores]:
-            texts.append(f"{name} is {of_graph:.4g} (checkpoint: {of_checkpoint:.4g})")
-        return "; ".join(texts) + "."
+            table.append(("equal predictions", f"{self.equal} of {self.count}"))
+        return format_summary([Section("Scores on the validation rows", table)])
 
 
 def prepare_evaluation(
@@ -73,7 +73,9 @@ def prepare_evaluation(
     words = [*words, "--model_name_or_path", checkpoint, "--output_dir", scratch, "--do_eval", "--use_cpu"]
     words += ["--per_device_eval_batch_size", str(batch_size), "--disable_tqdm", "true"]
     classes = (ModelArguments, task.DataArguments, task.TrainingArguments)
-    return prepare_run(task, *build_arguments(classes, read_options(classes, words)))
+    run = prepare_run(task, *build_arguments(classes, read_options(classes, words)))
+    run.trainer.remove_callback(PrinterCallback)  # which prints scores as a dict
+    return run
 
 
 def compare_with_checkpoint(run: Run, graph: OnnxModel) -> Agreement:

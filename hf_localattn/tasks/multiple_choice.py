@@ -39,8 +39,8 @@ class MultipleChoice(Task):
         return load_choices(source, columns, require_labels=labeled, skip_empty=args.skip_empty)
 
     def prepare_rows(self, data: Splits) -> Splits:
-        for rows in data.values():
-            check_input_columns(rows, range(len(rows[0]["choices"])))
+        for split, rows in data.items():
+            check_input_columns(self.args.name_of(split), rows, range(len(rows[0]["choices"])))
         return data
 
     def encoder(self, split: str) -> Encoder:

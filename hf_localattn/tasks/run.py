@@ -267,7 +267,8 @@ class Run:
 
     def _summary(self, metrics: Mapping[str, Any]) -> list[Section]:
         """Return the sections of the summary, with the classes of the last split."""
-        rivals = ", ".join(f"{name}: {text}" for name, text in RIVALS.items())
+        shown = {score.metric.rpartition("_")[2] for score in self.rival_scores}
+        rivals = ", ".join(f"{name}: {text}" for name, text in RIVALS.items() if name in shown)
         sections = [
             self._run_section(metrics),
             score_section("Scores", self.scores),

@@ -149,7 +149,7 @@ class TextClassification(Task):
     def prepare_rows(self, data: Splits) -> Splits:
         prepared = Splits()
         for split, rows in data.items():
-            check_input_columns(rows, self.labels.names)
+            check_input_columns(self.args.name_of(split), rows, self.labels.names)
             may_be_missing = split.startswith("test")
             prepared[split] = number_labels(rows, self.labels, may_be_missing=may_be_missing)
         if self.args.class_weights and self.compute_loss is None:  # not again for each part of a stream

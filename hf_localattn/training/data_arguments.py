@@ -124,6 +124,10 @@ class DataArguments:
         """File of each part of the data, or None."""
         return {"train": self.train_file, "validation": self.validation_file, "test": self.test_file}
 
+    def name_of(self, split: str) -> str:
+        """Return the file of a split, or a name of its rows if they are of another file or a data set."""
+        return self.files.get(split) or f"{split} rows"
+
 
 @documented
 @dataclass

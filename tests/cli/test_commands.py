@@ -28,7 +28,9 @@ from tests.script_helpers import ROOT, assert_one_line_error, load_main
 def test_init_writes_a_folder_and_says_what_next(tmp_path, capsys):
     folder, fields = tmp_path / "cool", ["--config", "use_conv=false", "--config", "num_local_layers=1"]
     assert main(["init", "cool", "tiny", str(folder), *fields]) == 0
-    assert f"--model_name_or_path {folder} (scripts that do not import hf_localattn" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert f"--model_name_or_path {folder} (scripts that do not import hf_localattn" in told.out
+    assert told.err == ""
     config = json.loads((folder / "config.json").read_text())
     assert (config["use_conv"], config["num_local_layers"]) == (False, 1)
 
@@ -59,6 +61,16 @@ def test_help_after_a_script_is_that_of_the_script(capsys):
     assert text.startswith("usage: ")
     assert {"--max_seq_length", "--learning_rate", "--help-all"} <= {*text.split()}
     assert "--adam_beta1" not in text
+
+
+ADAPTER_COMMANDS = ("inspect . text -o out/a.json", "init cool . out", "card .", "verify .", "export . out")
+
+
+@pytest.mark.parametrize("words", ADAPTER_COMMANDS)
+def test_an_adapter_without_its_base_is_refused(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "/nowhere"}')
+    assert_one_line_error(lambda: main(words.split()), "without its base model", tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize(

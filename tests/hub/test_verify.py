@@ -106,7 +106,10 @@ OTHER_FILES = {
     ".metadata": "extra",
     "__pycache__/masking.cpython-311.pyc": "extra",
     "checkpoint-1/optimizer.pt": None,
+    "checkpoint-1/training_args.bin": None,
     "sub/x.pth": None,
+    "model.pkl": None,
+    "tf_model.h5": None,
     "run.sh": None,
     "README.md": None,
     "\x1b.txt": None,
@@ -156,6 +159,7 @@ NAMED = {
     "another configuration": ("config.json", {"configuration_files": ["config.5.0.0.json"]}),
     "weights elsewhere": ("model.safetensors.index.json", {"weight_map": {"a": "../other/model.safetensors"}}),
     "pickled weights": ("model.safetensors.index.json", {"weight_map": {"a": "x.bin"}}),
+    "weights of another name": ("config.json", {"transformers_weights": "model.pkl"}),
     "an adapter": ("checkpoint-1/adapter_config.json", {"base_model_name_or_path": "evil/base"}),
     "an unknown file": ("some/where.json", {"deep": [{"auto_map": {"AutoModel": "x.Y"}}]}),
 }

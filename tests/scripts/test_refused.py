@@ -82,10 +82,14 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
         ("qa", "--eval_strategy steps", {**STREAM, "save_strategy": None, "early_stopping_patience": 1}),
         (
             "glue",
-            "line 2: predictions.csv adds the column 'prediction'",
+            "predicted.csv: predictions.csv adds the column 'prediction'",
             {"do": "predict", "test_file": "predicted.csv", "model": "classifier"},
         ),
-        ("swag", "adds the column 'prediction'", {"test_file": "predicted.csv", "do": "train predict"}),
+        (
+            "swag",
+            "predicted.csv: predictions.csv adds the column 'prediction'",
+            {"test_file": "predicted.csv", "do": "train predict"},
+        ),
         ("glue", "dog=2: give balanced alone, or NAME=WEIGHT of ant, bee, cat", {"class_weights": ["dog=2"]}),
         ("glue", "ant=3: give each class one", {"class_weights": ["ant=2", "ant=3"]}),
         ("glue", "ant=0: a weight", {"class_weights": ["ant=0"]}),

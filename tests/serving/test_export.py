@@ -275,8 +275,8 @@ def test_the_program_refuses(tmp_path, monkeypatch, capsys, words, message):
     assert message in capsys.readouterr().err
 
 
-def test_predictions_of_a_graph_are_counted(tmp_path):
-    """The graph has the opposite of the checkpoint's logits."""
+def test_predictions_of_a_graph_are_counted(tmp_path, capsys):
+    """The graph has the opposite of the checkpoint's logits. Nothing but the report is printed."""
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path, id2label={0: "no", 1: "yes"})
     rows = [{"text": f"Mira is {word} the baker.", "label": label} for word, label in (("not", "no"), ("now", "yes"))]
     words = ["--validation_file", str(write_jsonl(tmp_path / "rows.jsonl", rows))]
@@ -289,7 +289,10 @@ def test_predictions_of_a_graph_are_counted(tmp_path):
         assert (agreement.equal, agreement.count) == (equal, 2)
         of_checkpoint, of_graph = agreement.scores["accuracy"]
         assert of_graph == (of_checkpoint if equal else 1 - of_checkpoint)
-    assert agreement.report().startswith("0 of 2")
+    assert capsys.readouterr().out == ""
+    report = [line.split() for line in agreement.report().splitlines()[1:]]
+    assert ["accuracy", f"{of_checkpoint:.4f}", f"{of_graph:.4f}"] in report
+    assert report[-1] == ["equal", "predictions", "0", "of", "2"]
 
 
 IDS = """<ir_version: 9, opset_import: ["": 17]>

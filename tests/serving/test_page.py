@@ -10,9 +10,10 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
+from hf_localattn.bundled import negation_model
 from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
-from hf_localattn.serving.demo import attended_texts, attention_html, attention_kinds, page_task, run
+from hf_localattn.serving.demo import attended_texts, attention_html, attention_kinds, build_page, page_task, run
 from hf_localattn.serving.page import TASKS, add_widget, load_pipe
 from tests.serving.conftest import loaded, pipe
 
@@ -159,6 +160,20 @@ def test_a_second_text_is_asked_of_models_of_pairs(has_pairs, count, required, m
     assert len(run(*texts)) == len(answered)
     with pytest.raises(RuntimeError, match="empty"):
         run("", *texts[1:])
+
+
+def test_texts_that_the_own_model_does_not_read_have_a_warning(monkeypatch):
+    gradio = MagicMock()
+    monkeypatch.setitem(sys.modules, "gradio", gradio)
+    model, tokenizer = negation_model()
+    own_pipe = load_pipe("negation", model, tokenizer=tokenizer)
+    for asked, warnings in ((own_pipe, 1), (pipe(None, "negation"), 0)):
+        gradio.reset_mock()
+        build_page("negation", asked, "Negation")
+        run, *_ = gradio.Button.return_value.click.return_value.then.call_args.args
+        for text in ("Er hat kein Fieber und keine Schmerzen.", "He has no fever."):
+            run(text)
+        assert gradio.Warning.call_count == warnings
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):

@@ -126,9 +126,10 @@ def test_the_packages_own_model_is_the_default(monkeypatch, caplog):
     assert ["English" in record.message for record in caplog.records] == [True]
 
 
-def test_a_mistyped_folder_is_refused_before_any_request():
+@pytest.mark.parametrize("name", ["my-negatoin", "models/my-negatoin/", "models/new/my-negatoin", "./my-negatoin"])
+def test_a_mistyped_folder_is_refused_before_any_request(name):
     with pytest.raises(FileNotFoundError, match="my-negatoin"):
-        component.NegationComponent("my-negatoin")
+        component.NegationComponent(name)
 
 
 def test_a_pipeline_and_its_documents_are_saved_and_loaded(tmp_path):
