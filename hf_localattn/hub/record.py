@@ -18,7 +18,7 @@ from hf_localattn.files import atomic_write
 RECORD = "training_record.json"
 
 RIVALS = {
-    "constant": "the commonest label, or the mean",
+    "constant": "the commonest label, the mean, or no answer",
     "linear": "logistic or ridge regression on the encoder's mean states",
 }
 """Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,9 @@ KINDS = {
     "both wrong": "with other answers",
 }
 """Kinds of examples, with their descriptions."""
+
+WORDS_AROUND = 10
+"""Words of a passage that are shown on either side of an answer."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,25 @@ def _examples(
             texts = [row["text"], row.get("text_pair") or ""]
         if a != b and right != (True, True):
             kind = {(True, False): "won", (False, True): "lost"}.get(right, "both wrong")
-            yield kind, {"key": key, "texts": texts, "gold": gold, "A": a, "B": b}
+            excerpt = _excerpt(row, (a, b)) if "answers" in row else texts[1]
+            yield kind, {"key": key, "texts": texts, "excerpt": excerpt, "gold": gold, "A": a, "B": b}
+
+
+def _excerpt(row: Mapping[str, Any], predictions: Iterable[str]) -> str:
+    """Return the words of a passage around its answers, and around each place of the predicted ones."""
+    passage = row["context"]
+    answers = list(zip(row["answers"]["answer_start"], row["answers"]["text"], strict=True))
+    for text in filter(None, predictions):
+        # A file of predictions has no places.
+        answers += [(match.start(), text) for match in re.finditer(re.escape(text), passage)]
+    shown: set[int] = set()
+    for start, text in answers:
+        first = len(passage[:start].split())
+        shown.update(range(first - WORDS_AROUND, first + len(text.split()) + WORDS_AROUND))
+    words: list[str] = []
+    for is_shown, part in groupby(enumerate(passage.split()), lambda word: word[0] in shown):
+        words += [word for _, word in part] if is_shown else ["…"]
+    return " ".join(words)
 
 
 def _with_class_names(rows: Dataset, predictions: Predictions) -> Dataset:

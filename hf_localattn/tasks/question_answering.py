@@ -23,6 +23,9 @@ from hf_localattn.metrics import load_metric
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task
 from hf_localattn.training.data_arguments import QuestionAnsweringDataArguments
 
+NO_ANSWER_LOGIT = 1e6
+"""Logit of "no answer" of the plain rival: above any threshold that a reader is given."""
+
 
 class QuestionAnswering(Task):
     """Extraction of answers from passages, as in SQuAD 1.1 and 2.0.
@@ -124,6 +127,17 @@ class QuestionAnswering(Task):
         )
         certain = [{**prediction, "no_answer_probability": 0.0} for prediction in chosen]
         return Scored(answers, scores, pair=(certain, references))
+
+    def constant_outputs(self, split: str) -> Any:
+        """Return logits with which no question has an answer; None where every question has one."""
+        if self.no_answer_threshold is None:
+            return None
+        rows = []
+        for feature in self.features[split].select_columns(["input_ids", "no_answer_position"]):
+            logits = np.zeros(len(feature["input_ids"]))
+            logits[feature["no_answer_position"]] = NO_ANSWER_LOGIT
+            rows.append(logits)
+        return rows, rows
 
     def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
         """Return `eval_predictions.json` and the other files that transformers' question answering script writes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import datasets
@@ -17,6 +18,8 @@ from hf_localattn.tasks.task import Encoder, Scored, Task, input_length
 from hf_localattn.training.arguments import GenerationTrainingArguments
 from hf_localattn.training.data_arguments import QuestionGenerationDataArguments
 from hf_localattn.training.trainer import GenerationTrainer
+
+logger = logging.getLogger(__name__)
 
 
 class QuestionGeneration(Task):
@@ -83,6 +86,12 @@ class QuestionGeneration(Task):
         ids = np.where(outputs < 0, padding, outputs)
         decoded = self.tokenizer.batch_decode(ids, skip_special_tokens=True)
         texts = [" ".join(text.splitlines()).strip() for text in decoded]
+        if len(texts) > 1 and len(set(texts)) == 1:
+            logger.warning(
+                "The model writes the same for all %s rows (%r): train it longer, or with another --learning_rate.",
+                split,
+                texts[0],
+            )
         scores: dict[str, Any] = {
             "gen_len": float(np.mean(np.count_nonzero(ids != padding, axis=1))),
             "num_beams": self.training_args.generation_num_beams or 1,

@@ -74,6 +74,23 @@ def test_readers_differ(folder, capsys):
     assert html.count("<section>") == 4
 
 
+def test_of_a_long_passage_the_words_around_the_answers_are_shown(folder):
+    sentence = "It rained all day in the city and nobody went to see any game. "
+    passage = 3 * sentence + PASSAGE + 3 * f" {sentence}" + "Field hockey, too."
+    start = passage.index("Bruins")
+    row = {"id": "ucla", "question": "?", "context": passage, "answers": {"text": ["Bruins"], "answer_start": [start]}}
+    (folder / "squad.jsonl").write_text(json.dumps(row))
+    for name, answer in {"cool": "Field hockey", "bert": ""}.items():
+        atomic_write(folder / name / "eval_predictions.json", json.dumps({"ucla": answer}))
+    words = [str(folder / name) for name in ("cool", "bert")]
+    text = compare_examples(*words, str(folder / "squad.jsonl"), folder / "page.html")
+    shown = " ".join(text.partition("(no answer)")[2].split())
+    assert shown.startswith("… city and nobody went to see any game. The UCLA Bruins & the")
+    assert shown.endswith("see any game. Field hockey, too.")
+    assert shown.count("…") == 2
+    assert passage.replace("&", "&amp;") in (folder / "page.html").read_text()
+
+
 def test_classifiers_differ(folder):
     text = compare_examples(str(folder / "sam"), str(folder / "rba"), str(folder / "texts.csv"))
     assert sections(text) == {"won": ["0", "3"], "lost": ["2"], "both wrong": []}

@@ -1,5 +1,7 @@
 """Rivals of a model: their scores, and a warning if the model is not better."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from datasets import Dataset
@@ -7,8 +9,10 @@ from datasets import Dataset
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.question_answering import QuestionAnswering
+from hf_localattn.tasks.question_generation import QuestionGeneration
 from hf_localattn.tasks.text_classification import REPORTED, TextClassification
 from hf_localattn.tasks.token_classification import TokenClassification
+from hf_localattn.training.data_arguments import QuestionAnsweringDataArguments
 from hf_localattn.training.rivals import Rivals
 
 
@@ -82,12 +86,49 @@ def test_the_commonest_label_of_words():
     assert [outputs.tolist() for outputs in task.constant_outputs("validation")] == [[1, 1, 1], [1]]
 
 
+def questions(threshold):
+    """The task of two questions with a window each; the second question has no answer."""
+    window = {"input_ids": [1, 2, 3], "offset_mapping": [None, [0, 4], [5, 8]], "no_answer_position": 0}
+    windows = [{**window, "example_id": identifier} for identifier in "ab"]
+    answers = [{"text": ["Mira"], "answer_start": [0]}, {"text": [], "answer_start": []}]
+    rows = [
+        {"id": name, "context": "Mira met.", "answers": answer} for name, answer in zip("ab", answers, strict=True)
+    ]
+    args = QuestionAnsweringDataArguments(validation_file="rows.json", version_2_with_negative=True)
+    return task_with(
+        QuestionAnswering,
+        windows,
+        windows,
+        rows={"validation": Dataset.from_list(rows)},
+        metrics={"f1": True},
+        args=args,
+        no_answer_threshold=threshold,
+    )
+
+
+@pytest.mark.parametrize("threshold", [0.0, -10.0, 1000.0])
+def test_no_answer_is_the_rival_of_a_reader_that_may_say_so(threshold):
+    assert Rivals(questions(threshold)).scores("validation", {"f1": 60.0}) == {"f1_of_constant": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("written", "warns"), [(["Who?", "Who?"], True), (["Who?", "Where?"], False), (["Who?"], False)]
+)
+def test_a_model_that_writes_the_same_for_all_rows_is_told(written, warns, caplog):
+    tokenizer = SimpleNamespace(pad_token_id=0, batch_decode=lambda ids, **options: written)
+    features = [{"reference": "Who is it?"}] * len(written)
+    args = SimpleNamespace(generation_num_beams=1)
+    task = task_with(QuestionGeneration, features, features, tokenizer=tokenizer, training_args=args)
+    task.score("validation", np.ones((len(written), 3), int), None)
+    assert ("the same" in caplog.text) == warns
+
+
 def test_some_models_have_no_rival():
-    """Without training rows in memory (a stream), without labels, and for answers."""
+    """Without training rows in memory (a stream), without labels, and for answers that every question has."""
     streamed = texts(SINGLE_LABEL, ("a", "b"), [(0, 0)], [(0, 0)])
     del streamed.features["train"]
     assert Rivals(streamed).scores("validation", {"accuracy": 1.0}) == {}
     task = CASES["choices"][0]
     assert Rivals(task).scores("validation", {}) == {}
-    answers = task_with(QuestionAnswering, [{"input_ids": [1]}], [{"input_ids": [1]}], metrics={"f1": True})
+    answers = questions(None)
     assert Rivals(answers).scores("validation", {"f1": 50.0}) == {}
