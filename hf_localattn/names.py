@@ -36,7 +36,7 @@ AUTO_CLASSES = {
 }
 """Name of the Auto class of each task."""
 
-HEADS = {
+CLASS_ENDINGS = {
     task: name.removeprefix("AutoModel").replace("Seq2SeqLM", "ConditionalGeneration")
     for task, name in AUTO_CLASSES.items()
 }
@@ -112,7 +112,7 @@ def default_fields(family: str) -> dict[str, Any]:
 
 def task_of_class(name: str) -> str | None:
     """Return the task for a class name of this package or of transformers; None for a model without a head."""
-    return next((task for task, ending in HEADS.items() if name.endswith(ending)), None)
+    return next((task for task, ending in CLASS_ENDINGS.items() if name.endswith(ending)), None)
 
 
 def find_family(name: str, *others: str) -> str:

@@ -14,7 +14,7 @@ from hf_localattn.inspection.weights import TokenWeights, gates_of, weighs_token
 from hf_localattn.models.forward_inputs import accepted_inputs
 from hf_localattn.registry import family_of, task_of_class
 
-HEADS = ("text-classification", "token-classification", "question-answering")
+ATTRIBUTED_TASKS = ("text-classification", "token-classification", "question-answering")
 """Tasks whose heads have a score for single texts."""
 
 Score = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
@@ -29,7 +29,7 @@ def is_explained_by_influence(model: PreTrainedModel) -> bool:
     return (
         family_of(model.config) is not None
         and not has_local_weights(model.config)
-        and task_of_class(type(model).__name__) in HEADS
+        and task_of_class(type(model).__name__) in ATTRIBUTED_TASKS
     )
 
 
@@ -66,9 +66,9 @@ def token_influence(
         ValueError: The model has no such head, the tokenizer no token that masks, or a text is too long.
     """
     task = task_of_class(type(model).__name__)
-    if task not in HEADS:
+    if task not in ATTRIBUTED_TASKS:
         raise ValueError(
-            f"{type(model).__name__} has no head for {', '.join(HEADS)}, whose score tokens could change."
+            f"{type(model).__name__} has no head for {', '.join(ATTRIBUTED_TASKS)}, whose score tokens could change."
         )
     mask = tokenizer.unk_token_id if tokenizer.mask_token_id is None else tokenizer.mask_token_id
     if mask is None:

@@ -97,7 +97,7 @@ class Family:
     def heads(self) -> dict[str, type[PreTrainedModel]]:
         """Model class of each task, a key of `AUTO_CLASSES`."""
         prefix = self.config.__name__.removesuffix("Config")
-        classes = {task: f"{prefix}{ending}" for task, ending in names.HEADS.items()}
+        classes = {task: f"{prefix}{ending}" for task, ending in names.CLASS_ENDINGS.items()}
         return {task: getattr(models, name) for task, name in classes.items() if hasattr(models, name)}
 
     @property
