@@ -46,9 +46,9 @@ What the families gain on small training sets, by a [plan](PLAN.md) that was com
 the sample deviation over seeds. The interval is that of the mean difference from the row's baseline in the same
 runs, by the paired t-test of `hf-localattn compare`, for the same test rows; p is after Holm's correction for the
 table, and n is the number of pairs. (The plan's interval also covered other test rows, which needs a score for
-each of them: it was wider, by at most 0.3 points at an end.) The encoder is small, or of base size (part e), and the training sets are
-samples: no score is an official one. `$DATA` stands for a folder of data sets and models. `hf-localattn compare`
-reads [the files of the runs](results).
+each of them: it was wider, by at most 0.3 points at an end.) The encoder is small, in part e of base size, and the
+training sets are samples: no score is an official one. `$DATA` stands for a folder of data sets and models.
+`hf-localattn compare` reads [the files of the runs](results).
 
 This page is written by `scripts/results.py`. [Which family](../which-family.md) has the conclusions.
 """
