@@ -280,8 +280,11 @@ def compare(
         _hide_bars()
         from hf_localattn.studies.examples import compare_examples
 
-        print(compare_examples(first, second, examples, output))
-        return
-    from hf_localattn.studies.compare import compare
+        text = compare_examples(first, second, examples, output)
+    else:
+        from hf_localattn.studies.compare import compare
 
-    print(compare(first, second, metric or (), output))
+        text = compare(first, second, metric or (), output)
+    print(text)
+    if output is not None:
+        print(f"Wrote {output}.")

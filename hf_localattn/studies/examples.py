@@ -68,11 +68,13 @@ def read_predictions(folder: Path) -> list[Predictions]:
                 by_key = dict(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
             predictions.append(Predictions(file, task, split, by_key))
     if not predictions:
-        advice = "Run its script with --do_predict"
+        advice = "Run train qa or train glue with --do_predict"
         runs = sorted((*folder.glob("seed-*/"), *folder.glob("fold-*/")))
         if runs:
             advice = f"Name one of its runs, such as {runs[0]}"
-        raise ValueError(f"{folder} has no predictions of a reader or classifier. {advice}.")
+        raise ValueError(
+            f"{folder} has no predictions of a reader or classifier, which --examples compares. {advice}."
+        )
     return predictions
 
 
@@ -101,7 +103,9 @@ def compare_examples(first: str, second: str, file: str, output: Path | None = N
     if a.by_key.keys() != b.by_key.keys():
         raise ValueError(f"{first} and {second} have predicted other rows of {file}. Predict the same ones.")
     if a.task is TextClassification:
-        rows = _with_class_names(rows, a)
+        rows = _with_class_names(rows)
+        for predictions in (a, b):
+            _check_classes(rows["label"], predictions)
     examples: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     for kind, example in _examples(rows, a.by_key, b.by_key):
         examples[kind].append(example)
@@ -176,7 +180,7 @@ def _excerpt(row: Mapping[str, Any], predictions: Iterable[str]) -> str:
     return " ".join(words)
 
 
-def _with_class_names(rows: Dataset, predictions: Predictions) -> Dataset:
+def _with_class_names(rows: Dataset) -> Dataset:
     """Return rows with the names of their classes as labels."""
     feature = rows.features.get("label")
     labels = rows["label"][:] if feature is not None else [None]
@@ -184,10 +188,14 @@ def _with_class_names(rows: Dataset, predictions: Predictions) -> Dataset:
         raise ValueError("Some rows have no label. Give a file with the labels of all rows.")
     if isinstance(feature, ClassLabel):
         labels = feature.int2str(labels)
-    names = list(map(str, labels))
+    return rows.remove_columns("label").add_column("label", list(map(str, labels)))
+
+
+def _check_classes(labels: Iterable[str], predictions: Predictions) -> None:
+    """Raise `ValueError` if no label of the rows is predicted: the model has other classes."""
+    names = sorted(set(labels))
     if set(names).isdisjoint(predictions.by_key.values()):
-        raise ValueError(f"The labels {join_names(sorted(set(names)))} are no classes of {predictions.file}.")
-    return rows.remove_columns("label").add_column("label", names)
+        raise ValueError(f"The labels {join_names(names)} are no classes of {predictions.file}.")
 
 
 def _is_answer(answer: str, gold: Sequence[str]) -> bool:

@@ -105,6 +105,7 @@ REFUSED = {
     "sam rba few.csv": "predict_results.txt",
     "sam rba others.csv": "predict_results.txt has others",
     "plain plain others.csv": "blue.*red",
+    "sam topics texts.csv": "bad.*topics",
     "cool bert few.jsonl": "eval_predictions.json",
     "cool changed squad.jsonl": "changed has not predicted",
     "cool bert squad.jsonl -o page.json": ".html",
@@ -123,6 +124,9 @@ def test_what_cannot_be_compared_is_refused(words, folder, capsys, monkeypatch):
     atomic_write(
         folder / "plain" / "run.json", json.dumps({"label_column_name": "kind", "text_column_names": "review"})
     )
+    atomic_write(folder / "topics" / "run.json", (folder / "sam" / "run.json").read_text())
+    classes = "".join(f"{index}\t{topic}\n" for index, topic in enumerate(["LOC", "HUM", "NUM", "LOC"]))
+    atomic_write(folder / "topics" / "predict_results.txt", f"index\tprediction\n{classes}")
     (folder / "few.jsonl").write_text("".join((folder / "squad.jsonl").read_text().splitlines(keepends=True)[:2]))
     atomic_write(folder / "changed" / "eval_predictions.json", json.dumps(ANSWERS["bert"]))
     atomic_write(folder / "changed" / "run.json", json.dumps({"validation data": "5 rows, sha256 0"}))
