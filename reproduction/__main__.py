@@ -135,7 +135,8 @@ def reproduce(selection: Selection, options: argparse.Namespace) -> None:
     needs_models = table.figure is not None and table.figure.is_of_models
     left = _unfinished(runs, needs_models)
     check_runs(runs if options.search else left)
-    print(f"{len(left)} of {len(runs)} runs are left.")
+    tests = sum(len(run.tests) for run in left)
+    print(f"{len(left)} of {len(runs)} runs are left{f', with {tests} tests on other corpora' if tests else ''}.")
     if options.dry_run:
         return
     with claimed(output):

@@ -298,7 +298,10 @@ def check_derived(table: Table) -> None:
         for step in column.steps:
             reduction, *levels = step.split()
             check_names([reduction], REDUCTIONS, f"{place} there is no reduction")
-            check_names(levels, left, f"{place} there is no column to reduce, or no more,")
+            for level in levels:
+                if level not in left:
+                    problem = f"is not a column ({', '.join(LEVELS)}), or an earlier step has reduced it"
+                    raise ValueError(f"{place} {level!r} {problem}.")
             if reduction != "difference_to_best":
                 left = [level for level in left if level not in levels]
         if "train" in left or "group" not in left:
