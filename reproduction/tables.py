@@ -176,6 +176,8 @@ class Figure(Entry):
         task: Task whose score a curve shows.
         levels: Rows that a curve shows as horizontal lines, by title.
         texts: Texts, or pairs of texts, that models read. "gates" are those of the evaluation data of the tasks.
+        labels: True class of each text, for titles with the predictions of the models.
+        classes: Titles of the models' labels.
     """
 
     kind: Literal["bars", "curve", "learning_curve", "gates", "maps", "weights"]
@@ -186,6 +188,8 @@ class Figure(Entry):
     task: str = ""
     levels: dict[str, str] = {}
     texts: list[str | list[str]] = []
+    labels: list[str] = []
+    classes: dict[str, str] = {}
 
     @property
     def is_of_models(self) -> bool:
