@@ -135,7 +135,8 @@ def reproduce(selection: Selection, options: argparse.Namespace) -> None:
     needs_models = table.figure is not None and table.figure.is_of_models
     left = _unfinished(runs, needs_models)
     check_runs(runs if options.search else left)
-    print(f"{len(left)} of {len(runs)} runs are left.")
+    tests = sum(len(run.tests) for run in left)
+    print(f"{len(left)} of {len(runs)} runs are left{f', with {tests} tests on other corpora' if tests else ''}.")
     if options.dry_run:
         return
     with claimed(output):
@@ -158,16 +159,20 @@ def reproduce(selection: Selection, options: argparse.Namespace) -> None:
         for run in filter(has_model, runs):
             print(f"{run.row.name}, {run.task.name}, run {run.index}: {run.folder}")
         print(f"Wrote {path.with_suffix('.md')} and .json.")
+        drawn = None
         if needs_models:
-            _write_figure(path, model_figure_of(selection, models))
+            drawn = model_figure_of(selection, models)
         elif table.figure is not None:
-            _write_figure(path, figure_of(table, records))
+            drawn = figure_of(table, records)
+        if drawn is not None:
+            _write_figure(path, drawn)
+            report = path.with_suffix(".md")
+            image = f"\n![{table.title}]({path.stem}.png)\n"
+            atomic_write(report, report.read_text(encoding="utf-8") + image)
 
 
-def _write_figure(path: Path, drawn: tuple[Any, DataFrame] | None) -> None:
+def _write_figure(path: Path, drawn: tuple[Any, DataFrame]) -> None:
     """Write the picture and the data of a figure beside the file of a table."""
-    if drawn is None:
-        return
     figure, data = drawn
     atomic_write(path.with_suffix(".csv"), data.to_csv(index=False))
     atomic_write(path.with_suffix(".png"), picture(figure, "png"))

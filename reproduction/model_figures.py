@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,19 +10,23 @@ from typing import Any
 
 import numpy as np
 from pandas import DataFrame
+from transformers import TextClassificationPipeline
 
 from hf_localattn.inspection.command import load
 from hf_localattn.inspection.draw import draw_maps, draw_token_weights
 from hf_localattn.inspection.maps import SELF, attention_map
 from hf_localattn.inspection.reading import Text
-from hf_localattn.inspection.weights import gate_values, token_weights
+from hf_localattn.inspection.weights import TokenWeights, gate_values, token_weights
 from hf_localattn.parsing import parse_assignments
 from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.tasks.run import choose_task
 from hf_localattn.tasks.splits import load_splits
 from reproduction.figures import draw_points
 from reproduction.plan import Selection, data_of, options_of, script_of, tokenizer_settings
-from reproduction.tables import Row, TableTask, check_names
+from reproduction.tables import Figure, Row, TableTask, check_names
+
+RULE = "─" * 60
+"""Line between the texts of a picture."""
 
 
 @dataclass(frozen=True)
@@ -66,23 +71,44 @@ def model_figure_of(selection: Selection, models: Sequence[TrainedModel]) -> tup
     if figure.kind == "gates":
         points = DataFrame(_gates(selection, models), columns=["panel", "title", "place", "value"])
         return draw_points(points, selection.table.title, figure.x_label, "mean gate (0 global, 1 local)"), points
-    loaded = [(model.row.title, *_load(selection, model)) for model in models]
+    loaded: dict[str, list[Any]] = {}
+    for model in models:
+        loaded.setdefault(model.row.title, []).append(_load(selection, model))
     titles: list[str] = []
     results: list[Any] = []
-    for text in figure.texts:
-        by_row: dict[str, list[Any]] = {}
-        for title, network, tokenizer in loaded:
-            texts = [text] if isinstance(text, str) else text
-            if figure.kind == "maps":
-                result: Any = attention_map(network, tokenizer, *texts, kind=SELF)
-            else:
-                (result,) = token_weights(network, tokenizer, texts)
-            by_row.setdefault(title, []).append(result)
-        for title, parts in by_row.items():
-            titles.append(title)
-            results.append(replace(parts[0], weights=np.mean([part.weights for part in parts], axis=0)))
+    lines: list[dict[str, Any]] = []
+    for index, text in enumerate(figure.texts):
+        texts = [text] if isinstance(text, str) else text
+        if index > 0 and figure.kind == "weights":
+            titles.append(RULE)
+            results.append(TokenWeights((), np.zeros(0)))
+        for row, networks in loaded.items():
+            parts: list[Any] = []
+            for network, tokenizer in networks:
+                if figure.kind == "maps":
+                    parts.append(attention_map(network, tokenizer, *texts, kind=SELF))
+                else:
+                    parts += token_weights(network, tokenizer, texts)
+            result = replace(parts[0], weights=np.mean([part.weights for part in parts], axis=0))
+            titles.append(_title(figure, index, row, networks))
+            results.append(result)
+            lines += ({"text": index + 1, "row": row, **line} for line in _weights(result))
     draw = draw_maps if figure.kind == "maps" else draw_token_weights
-    return draw(results, titles), DataFrame(_weights(titles, results))
+    return draw(results, titles), DataFrame(lines)
+
+
+def _title(figure: Figure, index: int, row: str, networks: Sequence[Any]) -> str:
+    """Return the title of a row's picture of a text, with the prediction of most models if the text has a label."""
+    if not figure.labels:
+        return row
+    predictions: Counter[str] = Counter()
+    for network, tokenizer in networks:
+        classify = TextClassificationPipeline(model=network, tokenizer=tokenizer)
+        (prediction,) = classify(figure.texts[index], truncation=True)
+        predictions[prediction["label"]] += 1
+    [(label, count)] = predictions.most_common(1)
+    share = "" if count == len(networks) else f" ({count} of {len(networks)})"
+    return f"{index + 1} ({figure.labels[index]}): {row} → {figure.classes.get(label, label)}{share}"
 
 
 def _load(selection: Selection, model: TrainedModel) -> Any:
@@ -108,11 +134,10 @@ def _evaluation_texts(selection: Selection, row: Row, task: TableTask) -> list[T
     return list(rows["tokens" if "tokens" in rows.column_names else "text"])
 
 
-def _weights(titles: Sequence[str], results: Sequence[Any]) -> Iterator[dict[str, Any]]:
+def _weights(result: Any) -> Iterator[dict[str, Any]]:
     """Yield a line for each cell of a map, or for each token of a text."""
-    for index, (title, result) in enumerate(zip(titles, results, strict=True)):
-        for places, weight in np.ndenumerate(result.weights):
-            line = {"picture": index, "row": title, "place": places[0], "token": result.tokens[places[0]]}
-            if len(places) == 2:
-                line |= {"source_place": places[1], "source": result.sources[places[1]]}
-            yield {**line, "weight": float(weight)}
+    for places, weight in np.ndenumerate(result.weights):
+        line = {"place": places[0], "token": result.tokens[places[0]]}
+        if len(places) == 2:
+            line |= {"source_place": places[1], "source": result.sources[places[1]]}
+        yield {**line, "weight": float(weight)}

@@ -19,7 +19,7 @@ from hf_localattn.studies.compare import compare_runs, holm
 from hf_localattn.studies.comparison_files import Comparison, format_interval, format_p, markdown_table
 from hf_localattn.studies.results import write_results
 from reproduction.corpora import load_corpora
-from reproduction.measures import UNREAD
+from reproduction.measures import MEASURES, UNREAD
 from reproduction.plan import Selection, TableRun
 from reproduction.reductions import REDUCTIONS
 from reproduction.runs import has_model, result_of
@@ -87,6 +87,9 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Record
         _data_of(records, baseline, task.name),
         folds=task.folds,
     )
+    measured = _measured(row, scores, comparison)
+    if task.script in MEASURES and measured["deviation"] == 0:  # a count
+        measured["deviation"] = None
     return {
         "row": row.name,
         "row_title": row.title,
@@ -95,7 +98,7 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Record
         "score": f"{score.name}{RATIO}" if score.ratio else score.name,
         "digits": score.digits,
         "published": published,
-        **_measured(row, scores, comparison),
+        **measured,
         "baseline_title": table.rows[baseline].title if baseline else None,
     }
 
@@ -150,7 +153,7 @@ def _derived_cells(
             "row": row.name,
             "row_title": group,
             "task": test,
-            "task_title": test,
+            "task_title": test or "all",
             "score": column.name,
             "digits": column.digits,
             "published": printed.get((group, test), {}).get(0),
@@ -234,6 +237,10 @@ def report_of(
 ) -> dict[str, Any]:
     """Return the content of `TABLE.json` for a selection and the results of its runs."""
     table = selection.table
+    notes = list(_notes_of(selection))
+    models = max(Counter((result["row"], result["task"]) for result in results).values(), default=0)
+    if table.figure is not None and table.figure.is_of_models and models > 1:
+        notes.append(f"The figure shows means over {models} models of a row.")
     corpora: dict[str, str] = {}
     for task in selection.tasks:
         if task.script in UNREAD:
@@ -244,7 +251,7 @@ def report_of(
         "table": table.name,
         "title": table.title,
         "source": table.source,
-        "notes": list(_notes_of(selection)),
+        "notes": notes,
         "command": selection.command + (" --search" if searches else ""),
         "encoder": selection.encoder,
         "changes": list(_changes(selection)),

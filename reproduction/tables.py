@@ -176,6 +176,8 @@ class Figure(Entry):
         task: Task whose score a curve shows.
         levels: Rows that a curve shows as horizontal lines, by title.
         texts: Texts, or pairs of texts, that models read. "gates" are those of the evaluation data of the tasks.
+        labels: True class of each text, for titles with the predictions of the models.
+        classes: Titles of the models' labels.
     """
 
     kind: Literal["bars", "curve", "learning_curve", "gates", "maps", "weights"]
@@ -186,6 +188,8 @@ class Figure(Entry):
     task: str = ""
     levels: dict[str, str] = {}
     texts: list[str | list[str]] = []
+    labels: list[str] = []
+    classes: dict[str, str] = {}
 
     @property
     def is_of_models(self) -> bool:
@@ -298,7 +302,10 @@ def check_derived(table: Table) -> None:
         for step in column.steps:
             reduction, *levels = step.split()
             check_names([reduction], REDUCTIONS, f"{place} there is no reduction")
-            check_names(levels, left, f"{place} there is no column to reduce, or no more,")
+            for level in levels:
+                if level not in left:
+                    problem = f"is not a column ({', '.join(LEVELS)}), or an earlier step has reduced it"
+                    raise ValueError(f"{place} {level!r} {problem}.")
             if reduction != "difference_to_best":
                 left = [level for level in left if level not in levels]
         if "train" in left or "group" not in left:

@@ -166,10 +166,20 @@ def test_a_missing_score_leaves_no_mean_of_the_others():
 def test_the_averages_of_sla_follow_from_its_columns():
     table = load_table("sla-1")
     cells = summarize(table, list(table.rows.values()), list(table.tasks.values()), {})
+    assert {cell["task_title"] for cell in cells if cell["score"] == "Avg."} == {"all"}
     averages = {cell["row"]: round(cell["published"], 2) for cell in cells if cell["score"] == "Avg."}
     printed = {"lisa": 74.8, "sgnet": 74.8, "bert": 74.6, "wla": 75.0, "sla": 75.3}
     printed |= {"lisa-large": 76.2, "sgnet-large": 76.6, "bert-large": 76.9, "wla-large": 76.6, "sla-large": 77.4}
     assert averages == pytest.approx(printed, abs=0.051)
+
+
+def test_a_count_that_all_runs_share_has_no_deviation():
+    table = load_table("sla-1")
+    tasks = [table.tasks["size"], table.tasks["cola"]]
+    metrics = {"parameters": 1e6, "eval_matthews_correlation": 0.5}
+    runs = records({("bert", task.name): [metrics, metrics] for task in tasks})
+    cells = summarize(table, [table.rows["bert"]], tasks, runs)
+    assert {cell["task"]: cell["deviation"] for cell in cells} == {"size": None, "cola": 0}
 
 
 def test_a_study_has_a_curve_and_no_columns_of_published_numbers():

@@ -160,6 +160,7 @@ def test_sizes_and_lengths_and_figures(folder):
     assert {cell["score"]: cell["measured"] for cell in found["scores"]}["Train"] == 8
     reproduce(folder, "sam-figure-3", "--rows", "delta-0.00", "delta-0.40", "--num-runs", "1")
     assert (folder / "sam-figure-3.png").read_bytes().startswith(b"\x89PNG")
+    assert "](sam-figure-3.png)" in (folder / "sam-figure-3.md").read_text()
     assert (folder / "sam-figure-3.csv").read_text().startswith("title,place,value\nSAM,0.0,")
 
 
@@ -265,7 +266,7 @@ OF_MODELS = {  # checkpoints by row, columns of the data, and its number of line
     "cool-figure-4": (["bert=bert"], ["token", "source", "weight"], 37 * 37),
     "sla-figure-2": (["sla:sst2=sla", "wla:fce=wla", "wla:fce=wla"], ["panel", "title", "place", "value"], 6),
     "sla-figure-3": (["sla=sla", "sla=sla"], ["token", "source", "weight"], 0),
-    "sam-figure-2": (["rba=rba", "sam=sam"], ["picture", "row", "place", "token", "weight"], 0),
+    "sam-figure-2": (["rba=rba", "sam=sam"], ["text", "row", "place", "token", "weight"], 0),
 }
 
 
