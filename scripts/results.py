@@ -48,7 +48,8 @@ runs, by the paired t-test of `hf-localattn compare`, for the same test rows; p 
 table, and n is the number of pairs. (The plan's interval also covered other test rows, which needs a score for
 each of them: it was wider, by at most 0.3 points at an end.) The encoder is small, in part e of base size, and the
 training sets are samples: no score is an official one. `$DATA` stands for a folder of data sets and models.
-`hf-localattn compare` reads [the files of the runs](results).
+`hf-localattn compare` reads [the files of the runs](results). Never run: `sam-study-3` (HaHackathon's ratings). Each
+section ends with what was not run of it.
 
 This page is written by `scripts/results.py`. [Which family](../which-family.md) has the conclusions.
 """
