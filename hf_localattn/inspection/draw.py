@@ -87,11 +87,8 @@ def draw_maps(maps: Sequence[AttentionMap], titles: Sequence[str] | None = None)
     texts = [_wrapped(heading, width) for heading, width in zip(headings, widths, strict=True)]
     width = sum(widths) + sum(_label_width(attention_map.tokens) for attention_map in maps) + 1.0  # of the color bar
     lines = max(text.count("\n") + 1 for text in texts)
-    height = (
-        max(attention_map.weights.shape[0] * cell + _label_width(attention_map.sources) for attention_map in maps)
-        + lines * LINE
-        + 0.2
-    )
+    heights = [len(attention_map.weights) * cell + _label_width(attention_map.sources) for attention_map in maps]
+    height = max(heights) + lines * LINE + 0.2
     with _style():
         new_figure = import_extra("matplotlib.figure", *EXTRA).Figure
         figure = new_figure(figsize=(width, height), layout="constrained")

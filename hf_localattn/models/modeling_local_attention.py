@@ -74,9 +74,9 @@ def with_inputs(forward: Callable[..., Any], *names: str) -> Callable[..., Any]:
     signature = inspect.signature(forward)
     *parameters, rest = signature.parameters.values()
     parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
-    signature = signature.replace(parameters=[*parameters, rest])
-    named.__signature__ = signature  # type: ignore[attr-defined]  # mypy lacks it
-    return named
+    result: Any = named
+    result.__signature__ = signature.replace(parameters=[*parameters, rest])
+    return result
 
 
 class LocalAttentionPreTrainedModel(PreTrainedModel):
