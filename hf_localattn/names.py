@@ -96,7 +96,10 @@ def family_notes(name: str) -> dict[str, Any]:
 
 
 def default_fields(family: str) -> dict[str, Any]:
-    """Read the defaults of the fields of a family, as in a `config.json`, from the code of its configuration."""
+    """Read the defaults of the fields of a family, as in a `config.json`, from the code of its configuration.
+
+    The class itself would import torch, which takes seconds.
+    """
     defaults: dict[str, Any] = {}
     for module in ("configuration_local_attention", f"configuration_{family.replace('-', '_')}"):
         code = (MODELS / f"{module}.py").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from hf_localattn.files import atomic_write
-from hf_localattn.hub.record import RIVALS, Score, TrainingRecord
+from hf_localattn.hub.record import RIVALS, Score, TrainingRecord, describe_rivals
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.names import AUTO_CLASSES, default_fields, family_names, family_notes, read_config, task_of_class
 from hf_localattn.parsing import read_utf8
@@ -72,13 +72,15 @@ def render_card(
     if task == "token-classification" and any(label.startswith(CUES) for label in labels):
         pipeline_task = "negation"
     is_ours = config["model_type"] in family_names()
-    notes = _notes(config, task, pipeline_task == "negation") if is_ours else {}
+    defaults = default_fields(config["model_type"]) if is_ours else {}
+    notes = _notes(config, defaults, task, pipeline_task == "negation") if is_ours else {}
     template = files("hf_localattn.hub").joinpath("templates", "card.md").read_text(encoding="utf-8")
     body = ENVIRONMENT.from_string(template).render(
         name=name,
         family=notes,
         text="YOUR TEXT" if has_pairs else notes.get("placeholder", "YOUR TEXT"),
         rivals=OF_RIVALS,
+        rivals_text=describe_rivals(score.metric for score in record.scores) if record else "",
         has_pairs=has_pairs,
         model_type=config["model_type"],
         backbone_type=(config.get("backbone_config") or {}).get("model_type"),
@@ -86,7 +88,7 @@ def render_card(
         task=task,
         pipeline_task=pipeline_task,
         auto_class=AUTO_CLASSES[task] if task else "AutoModel",
-        fields=_changed_fields(config) if is_ours else {},
+        fields={name: value for name, value in config.items() if value != defaults.get(name, value)},
         labels=labels if shows_labels else [],
         record=record,
         base_models=_listed(data.base_model),
@@ -220,23 +222,18 @@ def _task(config: Mapping[str, Any]) -> str | None:
     return task_of_class(_architecture(config))
 
 
-def _notes(config: Mapping[str, Any], task: str | None, finds_cues: bool) -> dict[str, Any]:
+def _notes(
+    config: Mapping[str, Any], defaults: Mapping[str, Any], task: str | None, finds_cues: bool
+) -> dict[str, Any]:
     """Return the texts about a family, as far as they hold for a model with this configuration."""
-    family = config["model_type"]
-    values = {**default_fields(family), **config, "task": task, "finds_cues": finds_cues}
+    values = {**defaults, **config, "task": task, "finds_cues": finds_cues}
 
     def render(text: str) -> str:
         return " ".join(ENVIRONMENT.from_string(text).render(values).split())
 
-    notes = family_notes(family)
+    notes = family_notes(config["model_type"])
     rendered = {name: render(notes[name]) for name in ("summary", "inputs")}
     return notes | rendered | {"limits": [*filter(None, map(render, notes["limits"]))]}
-
-
-def _changed_fields(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the family with non-default values."""
-    defaults = default_fields(config["model_type"])
-    return {name: value for name, value in config.items() if name in defaults and value != defaults[name]}
 
 
 def _listed(value: Any) -> list[Any]:

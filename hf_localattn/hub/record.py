@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import field
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +23,13 @@ RIVALS = {
     "linear": "logistic or ridge regression on the encoder's mean states",
 }
 """Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""
+
+
+def describe_rivals(metrics: Iterable[str]) -> str:
+    """Return names and descriptions of the rivals that have one of the scores."""
+    shown = {metric.rpartition("_of_")[2] for metric in metrics}
+    return "; ".join(f"{name}: {text}" for name, text in RIVALS.items() if name in shown)
+
 
 LIBRARIES = ("hf_localattn", "transformers", "torch", "datasets", "tokenizers")
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.errors import join_names
 from hf_localattn.files import atomic_write
-from hf_localattn.hub.record import RIVALS, Score
+from hf_localattn.hub.record import Score, describe_rivals
 from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
 from hf_localattn.tasks.splits import load_splits
@@ -267,8 +267,7 @@ class Run:
 
     def _summary(self, metrics: Mapping[str, Any]) -> list[Section]:
         """Return the sections of the summary, with the classes of the last split."""
-        shown = {score.metric.rpartition("_")[2] for score in self.rival_scores}
-        rivals = ", ".join(f"{name}: {text}" for name, text in RIVALS.items() if name in shown)
+        rivals = describe_rivals(score.metric for score in self.rival_scores)
         sections = [
             self._run_section(metrics),
             score_section("Scores", self.scores),
