@@ -136,7 +136,8 @@ def reproduce(selection: Selection, options: argparse.Namespace) -> None:
     left = _unfinished(runs, needs_models)
     check_runs(runs if options.search else left)
     tests = sum(len(run.tests) for run in left)
-    print(f"{len(left)} of {len(runs)} runs are left{f', with {tests} tests on other corpora' if tests else ''}.")
+    with_tests = f", with {tests} tests on other corpora" if tests else ""
+    print(f"{len(left)} of {len(runs)} runs are left{with_tests}.")
     if options.dry_run:
         return
     with claimed(output):
@@ -159,23 +160,24 @@ def reproduce(selection: Selection, options: argparse.Namespace) -> None:
         for run in filter(has_model, runs):
             print(f"{run.row.name}, {run.task.name}, run {run.index}: {run.folder}")
         print(f"Wrote {path.with_suffix('.md')} and .json.")
-        drawn = None
         if needs_models:
-            drawn = model_figure_of(selection, models)
+            _write_figure(path, model_figure_of(selection, models))
         elif table.figure is not None:
-            drawn = figure_of(table, records)
-        if drawn is not None:
-            _write_figure(path, drawn)
-            report = path.with_suffix(".md")
-            image = f"\n![{table.title}]({path.stem}.png)\n"
-            atomic_write(report, report.read_text(encoding="utf-8") + image)
+            _write_figure(path, figure_of(table, records))
 
 
-def _write_figure(path: Path, drawn: tuple[Any, DataFrame]) -> None:
-    """Write the picture and the data of a figure beside the file of a table."""
+def _write_figure(path: Path, drawn: tuple[Any, DataFrame] | None) -> None:
+    """Write the picture and the data of a figure beside the file of a table, and show it in the table's report."""
+    if drawn is None:
+        return
     figure, data = drawn
     atomic_write(path.with_suffix(".csv"), data.to_csv(index=False))
     atomic_write(path.with_suffix(".png"), picture(figure, "png"))
+    report = path.with_suffix(".md")
+    image = f"![{path.stem}]({path.stem}.png)"
+    text = report.read_text(encoding="utf-8") if report.is_file() else image
+    if image not in text:
+        atomic_write(report, f"{text}\n{image}\n")
     print(f"Drew {path.with_suffix('.png')}, with its data in .csv.")
 
 

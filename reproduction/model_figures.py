@@ -16,7 +16,7 @@ from hf_localattn.inspection.command import load
 from hf_localattn.inspection.draw import draw_maps, draw_token_weights
 from hf_localattn.inspection.maps import SELF, attention_map
 from hf_localattn.inspection.reading import Text
-from hf_localattn.inspection.weights import TokenWeights, gate_values, token_weights
+from hf_localattn.inspection.weights import gate_values, token_weights
 from hf_localattn.parsing import parse_assignments
 from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.tasks.run import choose_task
@@ -24,9 +24,6 @@ from hf_localattn.tasks.splits import load_splits
 from reproduction.figures import draw_points
 from reproduction.plan import Selection, data_of, options_of, script_of, tokenizer_settings
 from reproduction.tables import Figure, Row, TableTask, check_names
-
-RULE = "─" * 60
-"""Line between the texts of a picture."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +76,6 @@ def model_figure_of(selection: Selection, models: Sequence[TrainedModel]) -> tup
     lines: list[dict[str, Any]] = []
     for index, text in enumerate(figure.texts):
         texts = [text] if isinstance(text, str) else text
-        if index > 0 and figure.kind == "weights":
-            titles.append(RULE)
-            results.append(TokenWeights((), np.zeros(0)))
         for row, networks in loaded.items():
             parts: list[Any] = []
             for network, tokenizer in networks:
