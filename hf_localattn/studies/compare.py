@@ -111,9 +111,8 @@ def compare_runs(
     remarks = []
     unpaired = sorted(first.keys() ^ second.keys())
     if unpaired:
-        *others, last = map(str, unpaired)
-        runs = f"runs {', '.join(others)} and {last} are" if others else f"run {last} is"
-        remarks.append(f"{runs} on one side only and not compared; the difference is over the other runs")
+        indices = ", ".join(map(str, unpaired))
+        remarks.append(f"only one side has run {indices}: the difference is over the other runs")
     if comparison.pairs == 1:
         remarks.append("one run: no interval")
     elif not has_spread(differences):

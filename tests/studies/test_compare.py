@@ -163,7 +163,7 @@ def test_what_cannot_be_compared_is_one_line(runs, words, message, capsys):
     [
         ({1: 1.0}, {1: 0.5}, 0.5, "one run"),
         ({1: 0.52, 2: 0.57, 3: 0.58}, {1: 0.50, 2: 0.55, 3: 0.56}, 0.02, "all differences are equal"),
-        ({1: 1.0, 2: 3.0, 3: 9.0}, {1: 0.0, 2: 1.0, 4: 9.0}, 1.5, "runs 3 and 4 are on one side only"),
+        ({1: 1.0, 2: 3.0, 3: 9.0}, {1: 0.0, 2: 1.0, 4: 9.0}, 1.5, "only one side has run 3, 4"),
         ({1: 1.0}, {}, None, None),
     ],
     ids=["one-run", "equal", "unpaired", "nothing"],
