@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
 from hf_localattn.families.family import AUTO_CLASSES, Family, View
-from hf_localattn.installed import install
+from hf_localattn.installed.services import install
 from hf_localattn.names import family_names, task_of_class
 from hf_localattn.pipelines import register_pipelines
 
