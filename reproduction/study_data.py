@@ -1,7 +1,7 @@
 """Divide small corpora as part f of the studies' plan does.
 
-Each corpus gets a folder with the rows of the studies, and one in `rates` with rows to choose rates and numbers of steps:
-there the evaluation data are training rows that the training of `rates` does not see, and no study scores.
+Each corpus gets a folder with the rows of the studies, and one in `rates` with rows to choose rates and numbers of
+steps: there the evaluation data are training rows that the training of `rates` does not see, and no study scores.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ class Table(Entry):
 
 
 def table_names() -> list[str]:
-    """Return the names of all tables: for each paper tables, figures and studies, then the studies of several papers."""
+    """Return the names of all tables: for each paper tables, figures and studies; then shared studies."""
 
     def place(name: str) -> tuple[int, str, bool, bool, int]:
         paper, _, kind = name.partition("-")
