@@ -39,8 +39,13 @@ _DECIMAL = re.compile(
 )
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
-_LIST_OF_PYTHON = re.compile(r"\[.*\]|\(\s*['\"].*\)|\{\s*['\"].*\}")
-_QUOTES_AND_INVISIBLE = "\"'\u200b\ufeff"
+_LIST_OF_PYTHON = re.compile(r"\[.*\]|\(\s*['\"].*\)|\{\s*['\"].*\}", re.DOTALL)
+_BREAK = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\\u2028\\u2029]")
+"""A line break or control character, all but the tab, which is a blank."""
+
+_QUOTES = "\"'"
+_JOINTS = re.compile(r"[,;|/#+&]|\band\b")
+"""What may join two classes in one label."""
 _LARGEST = float(np.finfo(np.float32).max)
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
@@ -61,7 +66,7 @@ class Labels:
         if self.problem_type == REGRESSION:
             return "a score"
         quantity = "any number of" if self.problem_type == MULTI_LABEL else "one of"
-        return f"{quantity} {len(self.names)} classes ({join_names(self.names, 20)})"
+        return f"{quantity} {len(self.names)} classes ({join_names([repr(name) for name in self.names], 20)})"
 
     @property
     def num_labels(self) -> int:
@@ -148,6 +153,11 @@ class LabelFormat:
         if isinstance(label, bool):
             label = str(label).lower()  # as in JSON
         if isinstance(label, str) and label.strip():
+            if _BREAK.search(label.strip()):
+                raise ValueError(
+                    f"the label {shorten(label)} has a line break or a control character: remove it, or write two"
+                    ' classes as ["a", "b"].'
+                )
             name = " ".join(label.split())
         elif isinstance(label, (int, float)):
             name = str(label)
@@ -179,10 +189,10 @@ class LabelFormat:
 def parse_value(value: Any) -> Any:
     """Return the value of a field or a cell: None if it is missing, a list if it is the text of a JSON list.
 
-    Blanks around and between words of a text are single spaces.
+    Blanks around a text are no part of it.
     """
     if isinstance(value, str):
-        text = " ".join(value.split())
+        text = value.strip()
         return None if text in MISSING_TEXTS else as_list(text)
     is_nan = isinstance(value, float) and math.isnan(value)
     return None if is_nan else value
@@ -250,30 +260,55 @@ def _is_vector(label: list[Any], length: int) -> bool:
 
 
 def find_unclear_name(names: Sequence[str]) -> tuple[str, str] | None:
-    """Find a class name that may be another spelling of a name, or a missing value.
+    """Find a class name that may be another spelling of a name, several classes in one, or a missing value.
 
-    Two names are spellings of the same class if they are the same whole number or truth value, or differ only by
-    quotes or invisible characters.
+    Two names are spellings of the same class if they are the same whole number or truth value, or if they look equal:
+    if they differ only by quotes around them, invisible characters, kinds of hyphens, ligatures or widths of letters.
+    Names that differ only by case or blanks are logged.
 
     Returns:
         The name, and what is unclear; None if all names are clear.
     """
-    first_spellings: dict[str | int, str] = {}
     for name in names:
-        bare = unicodedata.normalize("NFC", name.strip(_QUOTES_AND_INVISIBLE))
-        key: str | int = bare
-        if bare.casefold() in ("true", "false"):
-            key = int(bare.casefold() == "true")
-        elif _WHOLE.fullmatch(bare):
-            key = int(bare.partition(".")[0])
+        if not look_of(name):
+            return name, "has no visible character; name the class"
+    first_spellings: dict[str | int, str] = {}
+    first_cases: dict[str, str] = {}
+    for name in names:
+        look = look_of(name).strip(_QUOTES)
+        key: str | int = look
+        if look.casefold() in ("true", "false"):
+            key = int(look.casefold() == "true")
+        elif _WHOLE.fullmatch(look):
+            key = int(look.partition(".")[0])
         other = first_spellings.setdefault(key, name)
         if other != name:
             return name, f"is another spelling of {other!r}; use one of them"
+        similar = first_cases.setdefault("".join(look.casefold().split()), name)
+        if similar != name:
+            logger.warning("The classes %r and %r differ only by case or blanks.", similar, name)
+    known = {*names}
+    for name in names:
+        parts = [part.strip() for part in _JOINTS.split(name)]
+        if len(parts) > 1 and known.issuperset(parts):
+            return name, f"joins other classes; write {json.dumps(parts, ensure_ascii=False)} for several"
     unclear = [name for name in names if name.casefold() in UNCLEAR_TEXTS]
     others = [name for name in names if name not in unclear]
     if unclear and others and all(map(_WHOLE.fullmatch, others)):
         return unclear[0], "may be a class or a missing value; leave its cell empty, or rename the class"
     return None
+
+
+def look_of(name: str) -> str:
+    """Return what is seen of a name: without invisible characters, in the usual letters and hyphens."""
+    letters = []
+    for character in unicodedata.normalize("NFKC", name):
+        category = unicodedata.category(character)
+        if category == "Pd":
+            letters.append("-")
+        elif category not in ("Cc", "Cf") and not "\ufe00" <= character <= "\ufe0f":  # selectors of a glyph
+            letters.append(character)
+    return "".join(letters).strip()
 
 
 def labels_of(rows: Dataset) -> Labels | None:

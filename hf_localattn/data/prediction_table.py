@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,13 +40,20 @@ def prediction_table(rows: Dataset, names: Iterable[object], predictions: Iterab
     """
     inputs = [json.loads(text) for text in rows[INPUT]]
     columns = dict.fromkeys(name for record in inputs for name in record)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([INDEX, *columns, *prediction_columns(names)])
+    table = [[INDEX, *columns, *prediction_columns(names)]]
     for index, record, prediction, row in zip(row_indices(rows), inputs, predictions, shares, strict=True):
         cells = [_cell(record.get(name)) for name in columns]
-        writer.writerow([index, *cells, prediction, *(f"{share:.6g}" for share in row)])
-    return text.getvalue()
+        table.append([index, *cells, prediction, *(f"{share:.6g}" for share in row)])
+    return to_csv(table)
+
+
+def to_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV, in which each cell with a line feed or a carriage return is quoted."""
+    lines: list[str] = []
+    # csv quotes the characters of its line end alone
+    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n")
+    writer.writerows(rows)
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
 def _cell(value: Any) -> str:

@@ -392,14 +392,23 @@ def _json_lines(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
 def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
     # A quoted field of .csv may contain line breaks.
     quoting: Any = _tab_format(path, text) if path.suffix == ".tsv" else {"strict": True}
-    reader = csv.reader(io.StringIO(text, newline=""), **quoting)
+    reader = csv.reader(io.StringIO(text, newline="\n"), **quoting)
     first_line = 1  # of a row
     try:
         header = next(reader)
         if repeated := sorted({name for name in header if header.count(name) > 1}):
             raise ValueError(f"{path}, line 1: the column {repeated[0]!r} is there twice; rename one.")
         first_line = reader.line_num + 1
-        for values in filter(None, reader):
+        empty_lines: list[int] = []  # in a table of one column these are rows, except at the end of the file
+        for values in reader:
+            if not values:
+                empty_lines.append(reader.line_num)
+                continue
+            if len(header) == 1:
+                yield from ((f"line {line}", {header[0]: ""}) for line in empty_lines)
+            empty_lines.clear()
+            if values == header:
+                raise ValueError(f"{path}, line {reader.line_num}: repeats the header; remove it, or save as .jsonl.")
             if len(values) != len(header):
                 raise ValueError(
                     f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}; save"
@@ -416,6 +425,8 @@ def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
             problem = (
                 f"a cell has more than {csv.field_size_limit():,} characters, perhaps since a quote is not closed"
             )
+        elif "new-line character" in problem:
+            problem = "a carriage return in a cell without quotes"
         raise ValueError(f"{place}: {problem}; correct it, or save as .jsonl.") from None
 
 
