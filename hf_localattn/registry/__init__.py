@@ -9,7 +9,7 @@ check_floors()  # before the first import of a library that may be too old
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
-from hf_localattn.installed import install
+from hf_localattn.installed.services import install
 from hf_localattn.names import task_of_class
 from hf_localattn.pipelines import register_pipelines
 from hf_localattn.registry.cool import COOL

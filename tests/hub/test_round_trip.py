@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoTokenizer
 
-from hf_localattn.installed import code_files
+from hf_localattn.installed.services import code_files
 from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
