@@ -6,8 +6,7 @@ import json
 import logging
 import math
 import re
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, Dataset, List, Value
 
+from hf_localattn.data.class_names import WHOLE
 from hf_localattn.data.rows import PLACE, as_list, describe_value, label_column, shorten
 from hf_localattn.errors import join_names
 from hf_localattn.extras import LazyExtra
@@ -31,21 +31,14 @@ REGRESSION = "regression"
 MISSING_TEXTS = frozenset({"", "nan", "NaN", "NAN", "<NA>", "NaT"})
 """Texts of a missing value: a blank one, and those of pandas for a column converted to text."""
 
-UNCLEAR_TEXTS = frozenset({"none", "null", "na", "n/a"})
-"""Texts that are a class among names, and may be a missing value among numbers."""
-
 _DECIMAL = re.compile(
     r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
 )
-_WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _LIST_OF_PYTHON = re.compile(r"\[.*\]|\(\s*['\"].*\)|\{\s*['\"].*\}", re.DOTALL)
 _BREAK = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\\u2028\\u2029]")
 """A line break or control character, all but the tab, which is a blank."""
 
-_QUOTES = "\"'"
-_JOINTS = re.compile(r"[,;|/#+&]|\band\b")
-"""What may join two classes in one label."""
 _LARGEST = float(np.finfo(np.float32).max)
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
@@ -176,7 +169,7 @@ class LabelFormat:
         names = self.names or ()
         if name in names and is_text:
             return name
-        index = int(float(name)) if _WHOLE.fullmatch(name) else -1
+        index = int(float(name)) if WHOLE.fullmatch(name) else -1
         if not 0 <= index < len(names):
             classes = f"{join_names(names, 20)}; or 0 to {len(names) - 1}"
             label = shorten(name) if is_text else name
@@ -200,7 +193,7 @@ def parse_value(value: Any) -> Any:
 
 def read_score(label: Any) -> float:
     """Convert a value to a finite number, of 32 bits at most."""
-    is_name = isinstance(label, str) and not (_WHOLE.fullmatch(label) or _DECIMAL.fullmatch(label))
+    is_name = isinstance(label, str) and not (WHOLE.fullmatch(label) or _DECIMAL.fullmatch(label))
     score = math.nan
     if not is_name and not isinstance(label, bool):
         with suppress(TypeError, ValueError, OverflowError):
@@ -244,7 +237,7 @@ def infer_format(values: Iterable[Any]) -> tuple[str, int | None]:
         length = len(lists[0])
         are_vectors = length > 1 and all(_is_vector(label, length) for label in lists)
         return MULTI_LABEL, length if are_vectors else 0
-    if problem_type == REGRESSION and len(texts) <= 20 and all(map(_WHOLE.fullmatch, texts)):
+    if problem_type == REGRESSION and len(texts) <= 20 and all(map(WHOLE.fullmatch, texts)):
         # pandas writes whole numbers with ".0" if the column has a missing value
         logger.warning(
             "The labels are whole numbers with a decimal point (%s) and are taken for scores: pass --do_regression"
@@ -257,58 +250,6 @@ def infer_format(values: Iterable[Any]) -> tuple[str, int | None]:
 def _is_vector(label: list[Any], length: int) -> bool:
     are_bits = (isinstance(entry, (int, float)) and entry in (0, 1) for entry in label)
     return len(label) == length and all(are_bits)
-
-
-def find_unclear_name(names: Sequence[str]) -> tuple[str, str] | None:
-    """Find a class name that may be another spelling of a name, several classes in one, or a missing value.
-
-    Two names are spellings of the same class if they are the same whole number or truth value, or if they look equal:
-    if they differ only by quotes around them, invisible characters, kinds of hyphens, ligatures or widths of letters.
-    Names that differ only by case or blanks are logged.
-
-    Returns:
-        The name, and what is unclear; None if all names are clear.
-    """
-    for name in names:
-        if not look_of(name):
-            return name, "has no visible character; name the class"
-    first_spellings: dict[str | int, str] = {}
-    first_cases: dict[str, str] = {}
-    for name in names:
-        look = look_of(name).strip(_QUOTES)
-        key: str | int = look
-        if look.casefold() in ("true", "false"):
-            key = int(look.casefold() == "true")
-        elif _WHOLE.fullmatch(look):
-            key = int(look.partition(".")[0])
-        other = first_spellings.setdefault(key, name)
-        if other != name:
-            return name, f"is another spelling of {other!r}; use one of them"
-        similar = first_cases.setdefault("".join(look.casefold().split()), name)
-        if similar != name:
-            logger.warning("The classes %r and %r differ only by case or blanks.", similar, name)
-    known = {*names}
-    for name in names:
-        parts = [part.strip() for part in _JOINTS.split(name)]
-        if len(parts) > 1 and known.issuperset(parts):
-            return name, f"joins other classes; write {json.dumps(parts, ensure_ascii=False)} for several"
-    unclear = [name for name in names if name.casefold() in UNCLEAR_TEXTS]
-    others = [name for name in names if name not in unclear]
-    if unclear and others and all(map(_WHOLE.fullmatch, others)):
-        return unclear[0], "may be a class or a missing value; leave its cell empty, or rename the class"
-    return None
-
-
-def look_of(name: str) -> str:
-    """Return what is seen of a name: without invisible characters, in the usual letters and hyphens."""
-    letters = []
-    for character in unicodedata.normalize("NFKC", name):
-        category = unicodedata.category(character)
-        if category == "Pd":
-            letters.append("-")
-        elif category not in ("Cc", "Cf") and not "\ufe00" <= character <= "\ufe0f":  # selectors of a glyph
-            letters.append(character)
-    return "".join(letters).strip()
 
 
 def labels_of(rows: Dataset) -> Labels | None:

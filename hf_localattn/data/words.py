@@ -16,6 +16,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.cged import CGED_LABELS, load_cged
+from hf_localattn.data.class_names import look_of
 from hf_localattn.data.column_files import (
     CONLLU_COLUMNS,
     UNSPECIFIED,
@@ -25,7 +26,6 @@ from hf_localattn.data.column_files import (
     read_conll,
     read_conllu,
 )
-from hf_localattn.data.labels import look_of
 from hf_localattn.data.rows import (
     PLACE,
     Column,
