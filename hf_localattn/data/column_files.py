@@ -8,7 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from hf_localattn.data.rows import read_text, shorten
+from hf_localattn.data.rows import read_text
+from hf_localattn.errors import shorten
 
 Line = tuple[int, list[str]]
 """A line number, and the word of the line with its label if there is one. Lines between sentences have no columns."""

@@ -15,8 +15,8 @@ import numpy as np
 from datasets import ClassLabel, Dataset, List, Value
 
 from hf_localattn.data.class_names import WHOLE
-from hf_localattn.data.rows import PLACE, as_list, describe_value, label_column, shorten
-from hf_localattn.errors import join_names
+from hf_localattn.data.rows import PLACE, as_list, describe_value, label_column
+from hf_localattn.errors import join_names, shorten
 from hf_localattn.extras import LazyExtra
 
 logger = logging.getLogger(__name__)

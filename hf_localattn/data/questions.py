@@ -29,8 +29,8 @@ from hf_localattn.data.rows import (
     label_column,
     open_source,
     row_indices,
-    shorten,
 )
+from hf_localattn.errors import shorten
 from hf_localattn.models.pipeline_question_answering import (
     MIN_NEW_TOKENS,
     Offsets,

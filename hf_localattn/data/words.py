@@ -39,8 +39,8 @@ from hf_localattn.data.rows import (
     make_dataset,
     open_source,
     read_text,
-    shorten,
 )
+from hf_localattn.errors import shorten
 from hf_localattn.models.word_beginnings import keeps_word_beginnings
 from hf_localattn.parsing import parse_json
 
