@@ -1,7 +1,7 @@
 """Rows of every task: reading them from a file, a data set or a part of a stream, and checking each of them once."""
 
-# csv and json are read here and in tables.py: `datasets` turns a label 1 into 1.0 if another one is 2.0, treats a missing field like
-# null, fills up rows of a table that are too short, and knows no line numbers.
+# csv and json are read here and in tables.py: `datasets` turns a label 1 into 1.0 if another one is 2.0, treats a
+# missing field like null, fills up rows of a table that are too short, and knows no line numbers.
 
 from __future__ import annotations
 
