@@ -1,11 +1,13 @@
-"""Parsing of JSON, YAML and `name=value` words into plain values. Each error names the place."""
+"""Parsing of JSON, YAML and `name=value` words into plain values, and CSV. Each error names the place."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
@@ -126,3 +128,12 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             raise ValueError(f"{assignment!r} is not of the form field=value, such as num_local_layers=2.")
         fields[name] = read_value(value, assignment)
     return fields
+
+
+def format_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV, in which each cell with a line feed or a carriage return is quoted."""
+    lines: list[str] = []
+    # csv quotes the characters of its line end alone
+    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n")
+    writer.writerows(rows)
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Sequence
-from types import SimpleNamespace
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from datasets import Dataset
 
 from hf_localattn.data.rows import INPUT, row_indices
+from hf_localattn.parsing import format_csv
 
 INDEX = "row_index"
 
@@ -44,16 +43,7 @@ def prediction_table(rows: Dataset, names: Iterable[object], predictions: Iterab
     for index, record, prediction, row in zip(row_indices(rows), inputs, predictions, shares, strict=True):
         cells = [_cell(record.get(name)) for name in columns]
         table.append([index, *cells, prediction, *(f"{share:.6g}" for share in row)])
-    return to_csv(table)
-
-
-def to_csv(rows: Iterable[Sequence[Any]]) -> str:
-    """Return rows as CSV, in which each cell with a line feed or a carriage return is quoted."""
-    lines: list[str] = []
-    # csv quotes the characters of its line end alone
-    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n")
-    writer.writerows(rows)
-    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
+    return format_csv(table)
 
 
 def _cell(value: Any) -> str:

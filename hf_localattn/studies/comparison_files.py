@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.data.prediction_table import to_csv
 from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_write
+from hf_localattn.parsing import format_csv
 from hf_localattn.studies.results import write_results
 
 COLUMNS = ("score", "A", "B", "A - B", "95 % interval", "corrected p (n)", "d")
@@ -149,7 +149,7 @@ def _write_csv(path: Path, table: Table) -> None:
     for row in table.rows:
         interval = row.comparison.interval or ("", "")
         lines.append([row.name, *row.means, *interval, *(getattr(row.comparison, name) for name in names)])
-    atomic_write(path, to_csv(lines))
+    atomic_write(path, format_csv(lines))
 
 
 def _write_latex(path: Path, table: Table) -> None:
