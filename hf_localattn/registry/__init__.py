@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from hf_localattn.extras import check_floors
-
-check_floors()  # before the first import of a library that may be too old
-
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
