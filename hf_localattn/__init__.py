@@ -16,7 +16,7 @@ from hf_localattn.extras import check_floors
 
 _ELSEWHERE = {
     "OnnxModel": ("installed.exported", "OnnxModel"),
-    "outlook_attention_matrix": ("registry.cool", "outlook_attention_matrix"),
+    "outlook_attention_matrix": ("families.cool.entry", "outlook_attention_matrix"),
     "LocalAttentionTrainer": ("training.trainer", "LocalAttentionTrainer"),
     "LocalAttentionTrainingArguments": ("training.arguments", "TrainingArguments"),
 }
@@ -24,15 +24,15 @@ _ELSEWHERE = {
 
 if TYPE_CHECKING:
     from hf_localattn import data as data
+    from hf_localattn import families as families
     from hf_localattn import hub as hub
     from hf_localattn import inspection as inspection
     from hf_localattn import models as models
-    from hf_localattn import registry as registry
     from hf_localattn import resources as resources
     from hf_localattn import tasks as tasks
+    from hf_localattn.families.cool.entry import outlook_attention_matrix
     from hf_localattn.installed.exported import OnnxModel
     from hf_localattn.models import *  # noqa: F403
-    from hf_localattn.registry.cool import outlook_attention_matrix
     from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments
     from hf_localattn.training.trainer import LocalAttentionTrainer
 
@@ -90,7 +90,7 @@ class _Registration(MetaPathFinder):
                 self.unfinished -= 1
             if not self.unfinished and "transformers" in sys.modules and self in sys.meta_path:
                 sys.meta_path.remove(self)
-                importlib.import_module(f"{__name__}.registry")
+                importlib.import_module(f"{__name__}.families")
 
         vars(spec.loader)["exec_module"] = execute_and_register
         return spec
@@ -98,6 +98,6 @@ class _Registration(MetaPathFinder):
 
 if "transformers" in sys.modules:
     check_floors()
-    importlib.import_module(f"{__name__}.registry")
+    importlib.import_module(f"{__name__}.families")
 else:
     sys.meta_path.insert(0, _Registration())
