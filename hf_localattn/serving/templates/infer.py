@@ -222,7 +222,7 @@ class Model:
         probabilities = np.where(inside[:, None] & inside[None, :], of_start[:, None] * of_end[None, :], -1.0)
         too_long = np.triu(np.ones_like(probabilities), MOST_ANSWER_TOKENS) > 0
         probabilities[too_long | (np.tril(np.ones_like(probabilities), -1) > 0)] = -1.0
-        spans = []
+        spans: list[tuple[float, int, int]] = []
         for rank, pair in enumerate(np.argsort(-probabilities, axis=None, kind="stable")):
             first, last = np.unravel_index(pair, probabilities.shape)
             if probabilities[first, last] < 0 or (rank >= MOST_SPANS and spans):
