@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,13 +79,80 @@ _PACKAGE = Path(__file__).parent
 MODELS = _PACKAGE / "models"
 """Folder of the files that are saved with checkpoints."""
 
+NOTES = ("title", "summary", "paper", "url", "bibtex", "inputs", "limits")
+"""Texts that each family has in its `card.yaml`."""
+
 SAMPLES = _PACKAGE / "resources" / "samples"
 """Folder of small files of all formats."""
 
 
+GROUP = "hf_localattn.families"
+"""Group of entry points with families of other packages: the name of a family, and the package that is its folder."""
+
+_registered: dict[str, str] = {}
+"""Packages of families that a program has registered, by name."""
+
+
+@cache
+def _installed() -> dict[str, str]:
+    here = sorted(path.parent.name for path in (_PACKAGE / "families").glob("*/card.yaml"))
+    families = {folder.replace("_", "-"): f"hf_localattn.families.{folder}" for folder in here}
+    for point in sorted(entry_points(group=GROUP)):
+        families.setdefault(point.name, point.value)
+    return families
+
+
+def family_packages() -> dict[str, str]:
+    """Return the package of each family by name, whose folder has `entry.py`, `card.yaml` and, elsewhere, `models/`.
+
+    Nothing is imported.
+    """
+    return _installed() | _registered
+
+
+def family_clashes() -> list[tuple[str, str]]:
+    """Return name and package of each family that is left out, because another one has its name."""
+    points = [(point.name, point.value) for point in entry_points(group=GROUP)]
+    return [(name, package) for name, package in points if family_packages()[name] != package]
+
+
+def add_family(name: str, package: str) -> None:
+    """Note the package of a family that a program registers."""
+    _registered[name] = package
+    _defaults.cache_clear()
+
+
 def family_names() -> list[str]:
-    """Return the names of all families. Each family has a file of text for its cards."""
-    return sorted(path.parent.name.replace("_", "-") for path in (_PACKAGE / "families").glob("*/card.yaml"))
+    """Return the names of all families."""
+    return sorted(family_packages())
+
+
+def package_folder(package: str) -> Path:
+    """Return the folder of the package of a family. Only parents of the package are imported.
+
+    Raises:
+        ImportError: There is no such package.
+    """
+    if package.startswith(f"{GROUP}."):
+        return _PACKAGE / "families" / package.rpartition(".")[2]
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(f"there is no package {package!r}")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def model_folders() -> list[Path]:
+    """Return the folders of the files that are saved with checkpoints: that of this package, and those of others."""
+    folders = [MODELS]
+    for package in family_packages().values():
+        with suppress(ImportError):
+            folders.append(package_folder(package) / "models")
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def model_file(name: str) -> Path | None:
+    """Return the file of this name that is saved with checkpoints, or None."""
+    return next((folder / name for folder in model_folders() if (folder / name).is_file()), None)
 
 
 def family_notes(name: str) -> dict[str, Any]:
@@ -91,10 +161,27 @@ def family_notes(name: str) -> dict[str, Any]:
     `summary`, `inputs` and each of `limits` are templates of Jinja, with the fields of a model's configuration, its
     `task`, and `finds_cues`. `summary` may have one for each value of the field that chooses the layers, and `other`.
     A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text of the card's program.
+
+    Raises:
+        ValueError: The texts of a family of another package are missing or incomplete.
     """
-    path = _PACKAGE / "families" / name.replace("-", "_") / "card.yaml"
-    notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    package = family_packages()[name]
+    try:
+        path = package_folder(package) / "card.yaml"
+        notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        missing = [key for key in NOTES if key not in notes]
+        problem = f"{path} has no {', '.join(map(repr, missing))}" if missing else ""
+    except (ImportError, OSError, yaml.YAMLError, TypeError) as error:
+        problem = " ".join(str(error).split())
+    if problem:
+        raise ValueError(broken_family(name, problem))
     return notes
+
+
+def broken_family(name: str, problem: str) -> str:
+    """Return the message about a family that cannot be used."""
+    package = family_packages()[name]
+    return f"The family {name!r} of the package {package} cannot be used: {problem}. Repair or uninstall the package."
 
 
 def default_fields(family: str) -> dict[str, Any]:
@@ -104,7 +191,7 @@ def default_fields(family: str) -> dict[str, Any]:
 
 def default_settings(family: str) -> dict[str, Any]:
     """Return the defaults of the settings of a family's tokenizer."""
-    return _defaults(family, "Settings")
+    return dict(_defaults(family, "Settings"))
 
 
 @cache
@@ -114,11 +201,12 @@ def _defaults(family: str, base: str) -> dict[str, Any]:
     The declarations are imported apart from `hf_localattn.models`, which would import torch and take seconds.
     """
     package = "hf_localattn_declarations"
-    if package not in sys.modules:
-        sys.modules[package] = ModuleType(package)
-        sys.modules[package].__path__ = [str(MODELS)]
+    sys.modules.setdefault(package, ModuleType(package)).__path__ = list(map(str, model_folders()))
     fields = import_module(f"{package}.fields")
-    module = import_module(f"{package}.fields_{family.replace('-', '_')}")
+    try:
+        module = import_module(f"{package}.fields_{family.replace('-', '_')}")
+    except Exception as error:  # code of another package
+        raise ValueError(broken_family(family, " ".join(str(error).split()))) from error
     for declaring in vars(module).values():
         if getattr(declaring, "__module__", "") == module.__name__ and issubclass(declaring, getattr(fields, base)):
             return {name: fields.as_in_files(getattr(declaring, name)) for name in fields.field_types(declaring)}
@@ -134,13 +222,16 @@ def find_family(name: str, *others: str) -> str:
     """Return the whole name of a family (or one of `others`), which may be given by its first part, such as "sla".
 
     Raises:
-        ValueError: There is no such family. The message lists all names.
+        ValueError: There is no such family, or there are several. The message lists the names.
     """
     names = [*family_names(), *others]
-    for whole_name in names:
-        if name in (whole_name, whole_name.partition("-")[0]):
-            return whole_name
-    raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(names)}.")
+    if name in names:
+        return name
+    beginnings = [whole_name for whole_name in names if name == whole_name.partition("-")[0]]
+    if len(beginnings) == 1:
+        return beginnings[0]
+    problem = f"The family {name!r} is one of several" if beginnings else f"There is no family {name!r}"
+    raise ValueError(f"{problem}. Choose one of {', '.join(beginnings or names)}.")
 
 
 def split_paths(option: str) -> list[str]:

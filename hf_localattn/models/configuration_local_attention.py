@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import inspect
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -304,13 +305,13 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
             waiting += get_relative_imports(source)
 
     def _code_file(self, module: str) -> Path:
-        """Return the file of a module: beside this one, beside the model's, or where the weights came from.
+        """Return the file of a module: beside this one, the family's or the model's, or where the weights came from.
 
         transformers keeps only the modules that it needed. Others are downloaded from the same commit, not run.
         """
         name = f"{module}.py"
         here = Path(__file__).parent
-        for folder in (here, Path(self.code_folder)):
+        for folder in (here, Path(inspect.getfile(type(self))).parent, Path(self.code_folder)):
             if (folder / name).is_file():
                 return folder / name
         revision = here.name if re.fullmatch("[0-9a-f]{40}", here.name) else None  # the commit of code from the Hub
