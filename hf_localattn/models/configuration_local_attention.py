@@ -181,6 +181,10 @@ class LocalAttentionConfig(PreTrainedConfig):
         mlm_residual (bool, *optional*, defaults to False): In masked language modeling, add the projected features of
             the local layers to the backbone's states, instead of replacing them. The projection starts at zero, so the
             initial predictions are those of the backbone. Only for local layers outside the backbone.
+        encoder_states (str or list of int, *optional*, defaults to "last"): States of the encoder that the layers on
+            top of it read: "last", of its last layer; "mix", a mean of all layers with trained weights; or a list of
+            layers whose states are concatenated, such as [0, 6, -1]. 0 are the word embeddings, 1 is the first layer,
+            -1 the last. A frozen encoder is best read with "mix". Only for local layers outside the backbone.
         hf_localattn_version (str, *optional*): Version of hf_localattn that saved the checkpoint; None for a new
             configuration.
 
@@ -224,6 +228,7 @@ class LocalAttentionConfig(PreTrainedConfig):
     backbone_config: Any = None
     initializer_range: NonNegative = 0.02
     mlm_residual: bool = False
+    encoder_states: Literal["last", "mix"] | list[int] = "last"
     hf_localattn_version: str | None = None
 
     # Tools that put layers on the last hidden states read `hidden_size`. Writing it sets the backbone's.
@@ -260,10 +265,22 @@ class LocalAttentionConfig(PreTrainedConfig):
         self.installed.check_backbone(self)
         config_class: Any = type(self)  # which mypy takes for unhashable
         check_types(self, field_types(config_class))
+        self._check_encoder_states()
         self.check_fields()
 
     def check_fields(self) -> None:
         """Validate combinations of the family's fields. Called by `check`, after each field was checked alone."""
+
+    def _check_encoder_states(self) -> None:
+        if isinstance(self.encoder_states, str):
+            return
+        count = self.num_encoder_states
+        is_valid = all(-count <= index < count for index in self.encoder_states)
+        if not is_valid or not 0 < len(self.encoder_states) == len({*(self.encoder_state_indices or ())}):
+            raise ValueError(
+                f"`encoder_states` is {self.encoder_states!r}; give 'last', 'mix' or a list of distinct layers from"
+                f" {-count} to {count - 1}."
+            )
 
     def choose_layer(self, field: str, layers: Mapping[str, Any]) -> Any:
         """Return the class of layers that a field names. Code without the file of a baseline does not have it."""
@@ -278,8 +295,28 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     @property
     def output_size(self) -> int:
-        """Width of the last hidden states, by default the backbone's `hidden_size`."""
-        return self.backbone_config.hidden_size
+        """Width of the last hidden states, by default `encoder_size`."""
+        return self.encoder_size
+
+    @property
+    def encoder_size(self) -> int:
+        """Width of the states of the encoder that `encoder_states` selects."""
+        count = 1 if isinstance(self.encoder_states, str) else len(self.encoder_states)
+        return count * self.backbone_config.hidden_size
+
+    @property
+    def num_encoder_states(self) -> int:
+        """Number of states that the encoder has of a token: its word embedding, and one of each layer."""
+        config: Any = self.backbone_config_to_build()
+        return 1 + (getattr(config, "num_encoder_layers", None) or config.num_hidden_layers)
+
+    @property
+    def encoder_state_indices(self) -> list[int] | None:
+        """Indices, from 0, of the states that `encoder_states` selects; None for the last one alone."""
+        if self.encoder_states == "last":
+            return None
+        count = self.num_encoder_states
+        return list(range(count)) if self.encoder_states == "mix" else [index % count for index in self.encoder_states]
 
     @property
     def max_tokens(self) -> int | None:

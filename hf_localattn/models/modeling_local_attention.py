@@ -50,7 +50,7 @@ class LocalModelOutput(LocalOutputs, BaseModelOutputWithPooling):
 
 
 def check_inputs(
-    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, attention_mask: torch.Tensor | None
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, attention_mask: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Return the given input, `input_ids` (B, L) or `inputs_embeds` (B, L, E). Raise `ValueError` if it is unclear."""
     if (input_ids is None) == (inputs_embeds is None):
@@ -167,6 +167,13 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """
         return False
 
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        initialize = getattr(module, "initialize", None)
+        if callable(initialize):  # a layer that sets initial weights of its own
+            initialize()
+
     @property
     def backbone_model(self) -> PreTrainedModel:
         """The backbone, a pretrained model."""
@@ -251,11 +258,11 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     def forward_backbone(
         self,
-        input_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        token_type_ids: torch.Tensor | None,
-        position_ids: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         *,
         layer_mask: torch.Tensor | None = None,
         **kwargs: Any,
