@@ -9,12 +9,12 @@ import hf_localattn_command
 PACKAGE = Path(hf_localattn.__file__).parent
 ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
-    {"models", "resources", "extras", "files", "parsing"},
+    {"models", "resources", "extras", "files", "limits", "parsing"},
     {"errors", "kernels", "names"},
     {"installed"},
     {"bundled"},
     {"pipelines"},
-    {"registry"},
+    {"families"},
     {"data", "metrics"},
     {"pretrained"},
     {"hub"},
