@@ -122,11 +122,6 @@ class SlaBertConfig(LocalAttentionConfig):
         return super().pipelines()
 
     def check_fields(self) -> None:
-        if self.encoder_states != "last":
-            raise ValueError(
-                f"`encoder_states` is {self.encoder_states!r}, but the local attention is inside the backbone: set it"
-                " to 'last'."
-            )
         if self.mlm_residual:
             raise ValueError(
                 "`mlm_residual` is True, but the local attention is inside the backbone: set it to False. To start "

@@ -98,6 +98,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
     token_inputs: ClassVar[tuple[str, ...]] = ()
     """Names of the family's additional inputs with one value per token. Heads pass them on to the base model."""
 
+    selects_encoder_states: ClassVar[bool] = False
+    """True if layers on top of the encoder read the states that `encoder_states` selects."""
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         inputs = set(inspect.signature(cls.forward).parameters)
@@ -201,6 +204,11 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """Check the configuration, build the backbone and detect its numbering of positions."""
         self.config.normalize()
         self.config.check()
+        if self.config.encoder_states != "last" and not self.selects_encoder_states:
+            raise ValueError(
+                f"`encoder_states` is {self.config.encoder_states!r}, but {type(self).__name__} has no layers on top"
+                " of its encoder: set it to 'last'."
+            )
         config = self.config.backbone_config_to_build()
         self.backbone = self.backbone_auto_class.from_config(
             config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)

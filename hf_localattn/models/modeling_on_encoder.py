@@ -43,7 +43,9 @@ class LayerMix(nn.Module):
 
 
 class EncoderStates(LocalAttentionPreTrainedModel):
-    """Base class of models whose layers read the states of an encoder, as `encoder_states` of the configuration says."""
+    """Base class of models whose layers read the states of an encoder that `encoder_states` selects."""
+
+    selects_encoder_states = True
 
     def add_backbone(self) -> None:
         super().add_backbone()

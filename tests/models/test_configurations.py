@@ -52,7 +52,6 @@ REFUSED = [
     (SLA, {"sla_layers": []}, "sla_layers", "list"),
     (SLA, {"sla_layers": [2]}, "sla_layers", "from 0 to 1"),
     (SLA, {"mlm_residual": True}, "mlm_residual", "gate_bias_init"),
-    (SLA, {"encoder_states": "mix"}, "encoder_states", "inside the backbone"),
     (COOL, {"encoder_states": "first"}, "encoder_states", "'last', 'mix'"),
     (COOL, {"encoder_states": []}, "encoder_states", "list"),
     (COOL, {"encoder_states": [1, -2]}, "encoder_states", "distinct"),

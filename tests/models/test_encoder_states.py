@@ -79,6 +79,11 @@ def test_a_mix_of_a_frozen_encoder_is_trained_with_the_new_layers():
     assert "sam.layer_mix" in model.new_modules()
 
 
+def test_a_family_without_layers_on_top_is_refused():
+    with pytest.raises(ValueError, match="`encoder_states` is 'mix', but SlaBertModel"):
+        tiny_model("sla-bert", encoder_states="mix")
+
+
 def test_a_backbone_without_states_of_its_layers_is_refused(tmp_path):
     """Reformer's layers are reversible: it has two states of each."""
     sizes = {"hidden_size": 32, "vocab_size": 59, "axial_pos_embds": False, "attn_layers": ["local", "local"]}
