@@ -61,6 +61,7 @@ class CoolModel(CoolPreTrainedModel, ModelOnEncoder):
         output_attentions: bool,
         local: torch.Tensor | None = None,
         weights: tuple[torch.Tensor, ...] | None = None,
+        **started: Any,
     ) -> tuple[torch.Tensor, dict[str, Any]]:
         """Return states (B, L, F) in mode "g2l" and (B, L, encoder size) in other modes, and `local_attentions`."""
         if self.config.mode == "g2l":

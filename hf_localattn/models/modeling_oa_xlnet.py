@@ -60,6 +60,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel, ModelOnEncoder):
         mask: torch.Tensor | None,
         output_attentions: bool,
         query_mask: torch.Tensor | None = None,
+        **further: Any,
     ) -> dict[str, Any]:
         """Check that `query_mask` (B, L) is 1 at the tokens of the query, such as a question or the cue of a negation.
 
@@ -80,6 +81,7 @@ class OaXLNetModel(OaXLNetPreTrainedModel, ModelOnEncoder):
         mask: torch.Tensor | None,
         output_attentions: bool,
         query_mask: torch.Tensor | None = None,
+        **started: Any,
     ) -> tuple[torch.Tensor, dict[str, Any]]:
         """Return the states (B, L, H) of all tokens, and the weights of each block as `local_attentions`."""
         weights = []
