@@ -258,29 +258,15 @@ class LocalAttentionConfig(PreTrainedConfig):
             self.label2id = {name: int(index) for index, name in self.id2label.items()}
 
     def check(self) -> None:
-        """Raise `ValueError` if a field has an invalid value.
-
-        Called when a configuration is created or saved, and when a model is built: fields can change.
-        """
+        """Raise `ValueError` for an invalid field, when a configuration is created or saved and a model is built."""
         self.installed.check_backbone(self)
         config_class: Any = type(self)  # which mypy takes for unhashable
         check_types(self, field_types(config_class))
-        self._check_encoder_states()
+        self.encoder_state_indices()
         self.check_fields()
 
     def check_fields(self) -> None:
         """Validate combinations of the family's fields. Called by `check`, after each field was checked alone."""
-
-    def _check_encoder_states(self) -> None:
-        if isinstance(self.encoder_states, str):
-            return
-        count = self.num_encoder_states
-        is_valid = all(-count <= index < count for index in self.encoder_states)
-        if not is_valid or not 0 < len(self.encoder_states) == len({*(self.encoder_state_indices or ())}):
-            raise ValueError(
-                f"`encoder_states` is {self.encoder_states!r}; give 'last', 'mix' or a list of distinct layers from"
-                f" {-count} to {count - 1}."
-            )
 
     def choose_layer(self, field: str, layers: Mapping[str, Any]) -> Any:
         """Return the class of layers that a field names. Code without the file of a baseline does not have it."""
@@ -310,13 +296,18 @@ class LocalAttentionConfig(PreTrainedConfig):
         config: Any = self.backbone_config_to_build()
         return 1 + (getattr(config, "num_encoder_layers", None) or config.num_hidden_layers)
 
-    @property
     def encoder_state_indices(self) -> list[int] | None:
-        """Indices, from 0, of the states that `encoder_states` selects; None for the last one alone."""
+        """Return the indices, from 0, of the states that `encoder_states` selects; None for the last one alone."""
         if self.encoder_states == "last":
             return None
         count = self.num_encoder_states
-        return list(range(count)) if self.encoder_states == "mix" else [index % count for index in self.encoder_states]
+        listed: Any = range(count) if self.encoder_states == "mix" else self.encoder_states
+        chosen = list(dict.fromkeys(index % count for index in listed if -count <= index < count))
+        if not chosen or len(chosen) < len(listed):
+            raise ValueError(
+                f"`encoder_states` is {listed!r}; give distinct layers from {-count} to {count - 1}, 'mix' or 'last'."
+            )
+        return chosen
 
     @property
     def max_tokens(self) -> int | None:

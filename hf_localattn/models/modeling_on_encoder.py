@@ -55,7 +55,7 @@ class EncoderStates(LocalAttentionPreTrainedModel):
         self, run: Callable[..., Any], output_hidden_states: Any = False, **inputs: Any
     ) -> BaseModelOutput:
         """Run an encoder. `last_hidden_state` (B, L, K * H) has the states that are read, of K layers concatenated."""
-        chosen = self.config.encoder_state_indices
+        chosen = self.config.encoder_state_indices()
         outputs = run(output_hidden_states=output_hidden_states if chosen is None else True, **inputs)
         states = outputs.last_hidden_state
         if chosen is not None:

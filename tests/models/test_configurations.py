@@ -53,7 +53,7 @@ REFUSED = [
     (SLA, {"sla_layers": [2]}, "sla_layers", "from 0 to 1"),
     (SLA, {"mlm_residual": True}, "mlm_residual", "gate_bias_init"),
     (COOL, {"encoder_states": "first"}, "encoder_states", "'last', 'mix'"),
-    (COOL, {"encoder_states": []}, "encoder_states", "list"),
+    (COOL, {"encoder_states": []}, "encoder_states", "distinct"),
     (COOL, {"encoder_states": [1, -2]}, "encoder_states", "distinct"),
     (COOL, {"encoder_states": [3]}, "encoder_states", "from -3 to 2"),
     (COOL, {"encoder_states": [0, 1], "backbone_config": {"model_type": "bart"}}, "encoder_states", "decoder"),
