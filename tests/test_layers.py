@@ -11,6 +11,7 @@ ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
     {"models", "resources", "extras", "files", "parsing"},
     {"errors", "kernels", "names"},
+    {"settings"},
     {"installed"},
     {"bundled"},
     {"pipelines"},

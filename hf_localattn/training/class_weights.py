@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from hf_localattn.errors import join_names
 from hf_localattn.extras import LazyExtra
-from hf_localattn.training.options import named_option
+from hf_localattn.training.checks import named_option
 
 class_weight = LazyExtra("sklearn.utils.class_weight", "train", "--class_weights")
 

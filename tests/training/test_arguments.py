@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hf_localattn.files import atomic_write
+from hf_localattn.settings.reading import build_arguments, read_options
 from hf_localattn.tasks.question_answering import QuestionAnsweringDataArguments
 from hf_localattn.training.arguments import (
     GenerationTrainingArguments,
@@ -12,7 +13,6 @@ from hf_localattn.training.arguments import (
     TrainingArguments,
 )
 from hf_localattn.training.output_folder import mark_unfinished, prepare_output_folder
-from hf_localattn.training.reading import build_arguments, read_options
 
 CLASSES = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
 DATA = ["--train_file", "x.json", "--output_dir", "out"]
