@@ -11,11 +11,11 @@ ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
     {"models", "resources", "extras", "files", "parsing"},
     {"errors", "kernels", "names"},
-    {"settings"},
     {"installed"},
     {"bundled"},
     {"pipelines"},
     {"registry"},
+    {"settings"},
     {"data", "metrics"},
     {"pretrained"},
     {"hub"},

@@ -11,13 +11,11 @@ from itertools import chain
 import datasets
 import numpy as np
 from datasets import ClassLabel, List
+from sklearn import model_selection
 
 from hf_localattn.errors import join_names
-from hf_localattn.extras import LazyExtra
 
 logger = logging.getLogger(__name__)
-
-model_selection = LazyExtra("sklearn.model_selection", "train", "--num_folds")
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,13 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from hf_localattn.extras import LazyExtra
-
-PURPOSE = ("train", "A score of generated texts")
-bleu = LazyExtra("sacrebleu.metrics", *PURPOSE)
-rouge = LazyExtra("torchmetrics.functional.text.rouge", *PURPOSE)
-corpora = LazyExtra("nltk.corpus", *PURPOSE)
-meteor = LazyExtra("nltk.translate.meteor_score", *PURPOSE)
-tokenize = LazyExtra("nltk.tokenize", *PURPOSE)
-
 
 def meteor_name() -> str:
     """Return the key of METEOR: "meteor", or "meteor_no_synonyms" if WordNet is not installed."""
+    from nltk import corpus
+
     try:
-        corpora.wordnet.ensure_loaded()
+        corpus.wordnet.ensure_loaded()
     except LookupError:
         return "meteor_no_synonyms"
     return "meteor"
@@ -46,14 +39,19 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
         >>> round(scores["bleu"], 1), round(scores["rouge_l"], 1)
         (42.7, 75.0)
     """
-    of_corpus = bleu.BLEU(lowercase=True)
+    from nltk import corpus  # libraries that take seconds
+    from nltk.translate.meteor_score import single_meteor_score
+    from sacrebleu.metrics import BLEU
+    from torchmetrics.functional.text.rouge import rouge_score
+
+    of_corpus = BLEU(lowercase=True)
     score = of_corpus.corpus_score(predictions, [references]).score
-    rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL")["rougeL_fmeasure"]
+    rouge_l = rouge_score(predictions, references, rouge_keys="rougeL")["rougeL_fmeasure"]
     name = meteor_name()
-    wordnet = corpora.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
+    wordnet = corpus.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
     by_text = []
     for gold, text in zip(references, predictions, strict=True):
-        by_text.append(meteor.single_meteor_score(_words(gold), _words(text), wordnet=wordnet))
+        by_text.append(single_meteor_score(_words(gold), _words(text), wordnet=wordnet))
     return {
         "bleu": score,
         "bleu_signature": str(of_corpus.get_signature()),
@@ -63,5 +61,7 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
 
 
 def _words(text: str) -> list[str]:
+    from nltk.tokenize import word_tokenize
+
     # Do not split into sentences: the splitter needs a download. METEOR converts to lower case.
-    return tokenize.word_tokenize(text, preserve_line=True)
+    return word_tokenize(text, preserve_line=True)

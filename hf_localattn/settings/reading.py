@@ -92,12 +92,9 @@ def build_arguments(classes: Sequence[type], options: Mapping[str, Any]) -> tupl
     """
     names = {part: _names_of(part) for part in classes}
     _check_names(options, [name for known in names.values() for name in known])
-    instances = []
-    for part in classes:
-        types = types_of(part)
-        values = {name: _read(name, options[name], types[name]) for name in options if name in names[part]}
-        instances.append(part(**values))
-    return tuple(instances)
+    types = {name: hint for part in classes for name, hint in types_of(part).items()}
+    values = {name: _read(name, value, types[name]) for name, value in options.items()}
+    return tuple(part(**{name: values[name] for name in names[part] if name in values}) for part in classes)
 
 
 def _names_of(part: type) -> list[str]:

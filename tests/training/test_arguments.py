@@ -33,7 +33,7 @@ def parse(words):
         ("--family baseline --backbone x --local_config a=1", "--local_config sets fields"),
         ("--family cool --backbone x --local_config mod=l2g", "no field 'mod'; it has .*mode"),
         ("--family cool --backbone x --config_name y", "--config_name cannot be used with"),
-        ("--model_name_or_path x --max_train_samples 0", "--max_train_samples must be at least 1"),
+        ("--model_name_or_path x --max_train_samples 0", "--max_train_samples is '0'"),
         ("--model_name_or_path x --dataset_name squad", "either --dataset_name or files"),
         ("--famly cool --backbone x", r"Unknown option --famly.*--family\?"),
         ("--model_name_or_path x --early_stopping_patience 2 --eval_strategy no", "--eval_strategy no"),
