@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 INTERRUPTED = 130
 """Exit code of programs that end by Ctrl-C, as in shells."""
@@ -16,9 +17,22 @@ ENDS_WITH_STDIN = "HF_LOCALATTN_ENDS_WITH_STDIN"
 _RESUME = "Interrupted; run the same command again to resume."
 
 
+class CheckpointError(Exception):
+    """A checkpoint sets what a stranger's checkpoint may not, or has a file that is not read.
+
+    It is no `ValueError`, because `AutoTokenizer` takes one for a missing configuration and goes on.
+    """
+
+
 def join_names(names: Sequence[str], most: int = 10) -> str:
     """Join the first `most` names by commas and add the number of remaining names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def shorten(value: Any) -> str:
+    """Return the `repr` of a value, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 @contextmanager
@@ -27,12 +41,13 @@ def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
 
     Args:
         *kinds: Types of errors that the user can correct. Defaults to ValueError, OSError (files, network,
-            the Hub), ImportError (a missing extra) and connection errors.
+            the Hub), ImportError (a missing extra), CheckpointError and connection errors.
     """
     try:
         yield
     except Exception as error:
-        if not isinstance(error, kinds or (ValueError, OSError, ImportError)) and (kinds or not _is_offline(error)):
+        is_of_user = isinstance(error, kinds or (ValueError, OSError, ImportError, CheckpointError))
+        if not is_of_user and (kinds or not _is_offline(error)):
             raise
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)

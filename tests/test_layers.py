@@ -9,19 +9,19 @@ import hf_localattn_command
 PACKAGE = Path(hf_localattn.__file__).parent
 ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
-    {"models", "resources", "extras", "files", "parsing"},
+    {"models", "resources", "extras", "files", "limits", "parsing"},
     {"errors", "kernels", "names"},
     {"installed"},
     {"bundled"},
     {"pipelines"},
-    {"registry"},
+    {"families"},
     {"settings"},
     {"data", "metrics"},
     {"pretrained"},
     {"hub"},
     {"training", "inspection"},
     {"tasks"},
-    {"studies", "serving"},
+    {"studies", "serving", "negation"},
     {"cli"},
     {"hf_localattn_command"},
     {"__main__"},

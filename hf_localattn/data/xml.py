@@ -8,7 +8,7 @@ from typing import Any
 
 from lxml import etree
 
-from hf_localattn.data.rows import shorten
+from hf_localattn.errors import shorten
 
 Element = Any
 """An element of `lxml.etree`."""

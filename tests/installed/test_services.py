@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hf_localattn import models
-from hf_localattn.installed import PackageServices
+from hf_localattn.installed.services import PackageServices
 from hf_localattn.models.configuration_local_attention import InstalledServices, LocalAttentionConfig
 
 SERVICES = {name: method for name, method in vars(InstalledServices).items() if not name.startswith("_")}
