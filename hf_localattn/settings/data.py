@@ -303,10 +303,9 @@ class QuestionGenerationDataArguments(DataArguments):
     max_source_length: PositiveInt = option(
         384,
         "Maximum number of tokens of answer and passage; a longer passage is cut to the part around the answer.",
-        recorded="hyperparameters",
     )
     max_target_length: PositiveInt = option(
-        64, "Maximum number of tokens of a training question; longer ones are cut.", recorded="hyperparameters"
+        64, "Maximum number of tokens of a training question; longer ones are cut."
     )
     val_max_target_length: PositiveInt | None = option(
         None, "Maximum number of tokens of evaluation and generated questions; default: max_target_length."

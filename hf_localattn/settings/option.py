@@ -175,7 +175,7 @@ def values_of(options: Any) -> dict[str, Any]:
         if known.name in groups:
             of_group = {f.name: o.name for o, f in _fields_of(type(value))}
             values |= {name: _plain(getattr(value, attribute)) for attribute, name in of_group.items()}
-        else:
+        elif known.name in vars(options):  # not the default of a field that is no option
             values[names.get(known.name, known.name)] = value
     return values
 

@@ -199,4 +199,4 @@ STOCK = DIFFERENT | OTHERS
 
 def all_options(*classes: type) -> dict[str, Option]:
     """Return the options of dataclasses and of transformers by name."""
-    return STOCK | options_of(*classes)
+    return options_of(*classes) | STOCK

@@ -98,7 +98,7 @@ def hyperparameters_of(task: Any) -> dict[str, Any]:
     """Return the arguments of a task that affect the result, except None, False and empty lists."""
     training_args = task.training_args
     arguments = vars(training_args) | values_of(task.args)
-    options = all_options(type(training_args), type(task.args))
+    options = all_options(type(training_args)) | options_of(type(task.args))
     recorded = [name for name, option in options.items() if option.recorded == "hyperparameters"]
     values = {name: arguments.get(name) for name in recorded}
     del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]

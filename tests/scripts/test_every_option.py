@@ -49,6 +49,8 @@ OF_MODEL = {
     "cache_dir": case("cache"),
     "model_revision": case("other"),
     "token": case("secret"),
+    "cache_dir of data": case("cache", **HUB),
+    "token of data": case("secret", **HUB),
     "ignore_mismatched_sizes": case(True, **CHECKPOINT, train_file="four.jsonl", validation_file="four.jsonl"),
     "trust_remote_code": case(True),
 }
@@ -242,7 +244,7 @@ def look(folders, tmp_path, monkeypatch):
     record(datasets.Dataset, "map", "num_proc", "load_from_cache_file", drop=["num_proc"])
 
     def load_dataset(name, part, **given):
-        asked.append(("load_dataset", name, part, given.get("streaming")))
+        asked.append(("load_dataset", name, part, given))
         raise ValueError("a data set of the Hub")
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
@@ -341,8 +343,18 @@ TIMES = ("_runtime", "_per_second", "_time")
 @pytest.mark.parametrize(("task", "name"), CASES, ids="-".join)
 def test_an_option_is_seen(task, name, look):
     tried = OF_TASK[task].get(name) or (OF_MODEL | OF_DATA | OF_TRAINING | OTHERS)[name]
-    without, given = (look(task, tried.does, tried.others | more) for more in ({}, {name: tried.value}))
+    without, given = (look(task, tried.does, tried.others | more) for more in ({}, {name.split()[0]: tried.value}))
     assert differing(without, given)
+
+
+def test_all_files_of_a_model_are_asked_for_in_the_same_way(look):
+    given = {"model_revision": "other", "cache_dir": "cache", "token": "secret"}
+    for options in ({}, COOL, CHECKPOINT):
+        asked = [of_call for _, name, of_call in look("glue", "", options | given)["asked"] if "revision" in of_call]
+        assert len(asked) > 2
+        assert {tuple(call[name] for name in ("revision", "cache_dir", "token")) for call in asked} == {
+            ("other", "cache", "secret")
+        }
 
 
 def test_each_declared_option_is_tried():
