@@ -60,17 +60,15 @@ def _parser(declared: Mapping[str, Option], program: str | None, *, everything: 
     )
     parser.add_argument("-h", "--help", HELP_ALL, action="help", help="Show the options and exit.")
     for name, option in declared.items():
-        words = {"nargs": "*"} if option.is_list else {"nargs": "?", "const": True}
-        parser.add_argument(f"--{name}", *option.aliases, dest=name, help=_escaped(option.full_help), **words)
+        _add(parser, name, option, option.full_help)
     for name, option in STOCK.items():
-        shown = option.help or everything
-        help = _escaped(f"{option.help} {option.note}") if shown else argparse.SUPPRESS
-        parser.add_argument(f"--{name}", nargs="?", const=True, help=help)
+        _add(parser, name, option, f"{option.help} {option.note}" if option.help or everything else argparse.SUPPRESS)
     return parser
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "%%")
+def _add(parser: argparse.ArgumentParser, name: str, option: Option, help: str) -> None:
+    words: dict[str, Any] = {"nargs": "*"} if option.is_list else {"nargs": "?", "const": True}
+    parser.add_argument(f"--{name}", *option.aliases, dest=name, help=help.replace("%", "%%"), **words)
 
 
 def _plain(word: str) -> str:

@@ -130,7 +130,7 @@ DIFFERENT: dict[str, Option] = {
     "eval_accumulation_steps": works(values=Count, result=FREE),
     "eval_do_concat_batches": ours("Always true: scores are those of all rows at once.", result=FREE),
     "batch_eval_metrics": ours("Always false: scores are those of all rows at once.", result=FREE),
-    "include_for_metrics": ours("Always empty: tasks compute their scores without it.", result=FREE),
+    "include_for_metrics": ours("Always empty: tasks compute their scores without it.", default=[], result=FREE),
     "prediction_loss_only": needs(LOSS_ALONE, suits_task=conditions.has_loss_alone),
     "metric_for_best_model": ours(
         "A score of the task, or of `metric`. With early stopping the main one by default.",

@@ -232,7 +232,7 @@ def look(folders, tmp_path, monkeypatch):
         function = getattr(owner, name)
 
         def call(*args, **given):
-            asked.append((name, str(args[0])[:200], {key: str(given[key]) for key in keywords if key in given}))
+            asked.append((name, [*map(str, args[:1])], {key: str(given[key]) for key in keywords if key in given}))
             return function(*args, **{key: value for key, value in given.items() if key not in drop})
 
         monkeypatch.setattr(owner, name, call)
@@ -340,7 +340,7 @@ def differing(one, other):
 TIMES = ("_runtime", "_per_second", "_time")
 
 
-@pytest.mark.parametrize(("task", "name"), CASES, ids="-".join)
+@pytest.mark.parametrize(("task", "name"), CASES, ids=map(" ".join, CASES))
 def test_an_option_is_seen(task, name, look):
     tried = OF_TASK[task].get(name) or (OF_MODEL | OF_DATA | OF_TRAINING | OTHERS)[name]
     without, given = (look(task, tried.does, tried.others | more) for more in ({}, {name.split()[0]: tried.value}))
