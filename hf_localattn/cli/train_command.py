@@ -10,11 +10,6 @@ from typer import Argument
 from hf_localattn.errors import end_on_interrupt, exit_on_user_error
 from hf_localattn.extras import require
 from hf_localattn.names import NO_FAMILY, SCRIPTS, family_notes, find_family, find_files
-from hf_localattn.settings.data import DATA_ARGUMENTS, SPLITS
-from hf_localattn.settings.model import ModelArguments
-from hf_localattn.settings.option import options_of
-from hf_localattn.settings.reading import read_options
-from hf_localattn.settings.training import NewGenerationArguments, NewTrainingArguments
 
 
 def train(
@@ -48,6 +43,12 @@ def train(
 
 def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
     """Return the options by name. What can be wrong with them is found before torch is imported, if possible."""
+    from hf_localattn.settings.data import DATA_ARGUMENTS, SPLITS
+    from hf_localattn.settings.model import ModelArguments
+    from hf_localattn.settings.option import options_of
+    from hf_localattn.settings.reading import read_options
+    from hf_localattn.settings.training import NewGenerationArguments, NewTrainingArguments
+
     classes = (
         ModelArguments,
         DATA_ARGUMENTS[script],

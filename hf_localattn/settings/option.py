@@ -214,11 +214,10 @@ def check_values(options: Any) -> None:
         ValueError: A value is not allowed.
     """
     part: Any = type(options)
-    types = types_of(part)
     for known, attribute in _fields_of(part):
         value = getattr(options, attribute.name)
-        if value is not None or known.default is not None:
-            read_value(known.name, value, known.values or types[known.name])
+        if value != known.default:
+            read_value(known.name, value, known.values or types_of(part)[known.name])
 
 
 @functools.cache

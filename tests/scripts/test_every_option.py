@@ -35,12 +35,12 @@ def case(value, does="", **others):
 
 
 CHECKPOINT = {"family": None, "backbone": None, "model_name_or_path": "classifier"}
-COOL = {"family": "cool", "local_config": ["num_local_layers=1", "freeze_backbone=true"]}
+FROZEN = {"family": "sam-roberta", "local_config": ["freeze_backbone=true", "num_local_layers=1"]}
 HUB = {"train_file": None, "validation_file": None, "dataset_name": "some/rows"}
 ONE_FOLD = {"num_folds": 2, "validation_file": None}
 
 OF_MODEL = {
-    "model_name_or_path": case("tagger", **CHECKPOINT),
+    "model_name_or_path": case("plain", **CHECKPOINT),
     "family": case("cool"),
     "backbone": case("left"),
     "local_config": case(["num_local_layers=2"], family="cool"),
@@ -62,7 +62,7 @@ OF_DATA = {
     "test_file": case("more.jsonl", do_predict=True, test_file="rows.jsonl"),
     "overwrite_cache": case(True),
     "preprocessing_num_workers": case(3),
-    "max_seq_length": case(10),
+    "max_seq_length": case(5),
     "pad_to_max_length": case(True),
     "skip_empty": case(True, train_file="empty.jsonl"),
     "max_train_samples": case(1),
@@ -79,8 +79,8 @@ OF_TRAINING = {
     "early_stopping_patience": case(1),
     "lookahead_steps": case(2),
     "lookahead_alpha": case(0.25, lookahead_steps=2),
-    "frozen_states": case("half", **COOL),
-    "frozen_states_memory": case("1kB", **COOL),
+    "frozen_states": case("half", **FROZEN),
+    "frozen_states_memory": case("1kB", **FROZEN),
     "seeds": case([3, 4], "command"),
     "search_space": case("space.json", "command"),
     "search_trials": case(1, "command", search_space="wide.json"),
@@ -349,7 +349,7 @@ def test_an_option_is_seen(task, name, look):
 
 def test_all_files_of_a_model_are_asked_for_in_the_same_way(look):
     given = {"model_revision": "other", "cache_dir": "cache", "token": "secret"}
-    for options in ({}, COOL, CHECKPOINT):
+    for options in ({}, FROZEN, CHECKPOINT):
         asked = [of_call for _, name, of_call in look("glue", "", options | given)["asked"] if "revision" in of_call]
         assert len(asked) > 2
         assert {tuple(call[name] for name in ("revision", "cache_dir", "token")) for call in asked} == {
