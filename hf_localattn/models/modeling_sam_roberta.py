@@ -10,7 +10,8 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from .configuration_sam_roberta import BASELINES, SamRobertaConfig
+from .configuration_sam_roberta import SamRobertaConfig
+from .fields_sam_roberta import BASELINES
 from .masking import ensure_nonempty_mask, masked_mean
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .modeling_on_encoder import ModelOnEncoder
