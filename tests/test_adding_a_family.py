@@ -62,7 +62,10 @@ BAD = {
     "fails": ({"entry.py": "import not_there"}, "No module named 'not_there'"),
     "half_a_card": ({"card.yaml": "title: T"}, "card.yaml has no 'summary'"),
     "takes_a_file": ({"models/masking.py": ""}, "masking.py has the name of a file"),
-    "takes_a_name": ({"models/configuration_NAME.py": FILES["models/configuration_NAME.py"].replace('"NAME"', '"bert"')}, "'bert'"),
+    "takes_a_name": (
+        {"models/configuration_NAME.py": FILES["models/configuration_NAME.py"].replace('"NAME"', '"bert"')},
+        "'bert'",
+    ),
 }
 """Files of packages that differ, and what is said of each."""
 
@@ -89,7 +92,9 @@ def install(source, site):
     shutil.copytree(source, site, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     metadata = site / f"{project['name']}-{project['version']}.dist-info"
     metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
     lines = []
     for group, points in project["entry-points"].items():
         lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]

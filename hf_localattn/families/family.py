@@ -32,9 +32,9 @@ class View:
         settings: Description of the fields that enable the weights, for error messages.
         title: Name of local attention between tokens.
         by_default: True if local attention is shown by default instead of the encoder's self-attention.
-        matrix: Function from the local attention of a layer and the padding mask (B, L) to matrices (B, rows,
-            columns). The rows are all tokens, or what `rows` names. The columns are all tokens, or those of the family's query
-            in order, then padding. Defaults to the mean over heads.
+        matrix: Function from the local attention of a layer and the padding mask (B, L) to (B, rows, columns).
+            Rows are all tokens, or what `rows` names. Columns are all tokens, or those of the family's query in order,
+            then padding. Defaults to the mean over heads.
         rows: Function from a configuration to the names of the rows, if they are not tokens, such as hops.
         row_label: Description of the rows.
         layers: Function from a configuration to the indices of the layers with gates, from 0.

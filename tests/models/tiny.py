@@ -12,6 +12,7 @@ from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.fields import field_types, values_of
+from hf_localattn.models.modeling_on_encoder import EncoderStates
 from hf_localattn.models.task_heads import LocalMultipleChoiceOutput, MultipleChoiceHead
 
 by_index = pytest.mark.skipif(
@@ -227,10 +228,14 @@ def choices(config_class: Any, field: str) -> tuple[str, ...]:
     return values_of(field_types(config_class)[field])
 
 
+STATES = {"a mix": {"encoder_states": "mix"}, "two layers": {"encoder_states": [1, -1]}}
+"""States that the layers of all families on top of an encoder can read."""
+
+
 def ablations_of(name: str) -> dict[str, dict[str, Any]]:
     """The ablations that a family's fields declare, and the rows of its facts, each once."""
     family = FAMILIES[name]
-    more = family.facts.rows
+    more = {**family.facts.rows, **(STATES if issubclass(family.model, EncoderStates) else {})}
     declared = [fields for fields in family.ablations if fields not in more.values()]
-    rows = {" ".join(f"{field}={value}" for field, value in fields.items()): fields for fields in declared} | {**more}
+    rows = {" ".join(f"{field}={value}" for field, value in fields.items()): fields for fields in declared} | more
     return {row: {**family.facts.row_fields, **fields} for row, fields in rows.items()}

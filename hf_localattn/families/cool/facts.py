@@ -29,6 +29,8 @@ LOCAL_ENCODERS: list[Fields] = [
     *({"mode": "g&l", "fusion": fusion} for fusion in ("sum", "gate")),
     {"local_attention": "dynamic_conv", "outlook_kernel_size": 5},
     {"local_attention": "gat", "graph_window": 2},
+    *({"mode": mode, "encoder_states": [0, -1]} for mode in ("l2g", "g&l")),
+    {"fusion": "gate", "encoder_states": [0, -1]},
 ]
 H, LINEAR = 768, 768 * 768 + 768
 

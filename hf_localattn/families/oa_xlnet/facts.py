@@ -18,6 +18,10 @@ FACTS = Facts(
     },
     row_fields={"oa_num_heads": 2},  # so that the width of a head is a square
     export_backbone="bert",
-    starts=[({}, "blocks.*(?<!norm).weight", like_torch)],
+    starts=[
+        ({}, "blocks.*(?<!norm).weight", like_torch),
+        ({"encoder_states": "mix"}, "layer_scores", lambda weight: 0.0),
+        ({"encoder_states": "mix"}, "layer_mix.scale", lambda weight: 1.0),
+    ],
     new_parameters=[({"local_attention": kind}, 2 * size) for kind, size in BLOCKS.items()],
 )

@@ -27,5 +27,7 @@ FACTS = Facts(
         ({"use_bilstm": False}, (2 * H * 48 + 48 + H) + (2 * 512 * 32 + 32 + 512)),
         ({}, 2 * 4 * 256 * (H + 512 + 2 * 256 + 2 * 2) + 2 * (2 * 512 * 32 + 32 + 512)),
         ({"use_bilstm": False, "use_fam": False, "tam_ffn": "token"}, 3 * 16),
+        ({"pooling": "none", "encoder_states": "mix"}, 13 + 1),
+        ({"pooling": "none", "encoder_states": [0, 12]}, 0),
     ],
 )
