@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import yaml
 
+import hf_localattn.models as models  # not `from`, which would import all of it
 from hf_localattn.parsing import read_json
 from hf_localattn.resources import NAMED_BACKBONES
 
@@ -93,6 +92,17 @@ _registered: dict[str, str] = {}
 """Packages of families that a program has registered, by name."""
 
 
+class BrokenFamily(ValueError):
+    """A family of another package cannot be used."""
+
+    def __init__(self, name: str, problem: object):
+        told = " ".join(str(problem).split()) or type(problem).__name__
+        package = family_packages()[name]
+        super().__init__(
+            f"The family {name!r} of the package {package} cannot be used: {told}. Repair or uninstall it."
+        )
+
+
 @cache
 def _installed() -> dict[str, str]:
     here = sorted(path.parent.name for path in (_PACKAGE / "families").glob("*/card.yaml"))
@@ -141,18 +151,28 @@ def package_folder(package: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def model_folders() -> list[Path]:
-    """Return the folders of the files that are saved with checkpoints: that of this package, and those of others."""
-    folders = [MODELS]
-    for package in family_packages().values():
-        with suppress(ImportError):
-            folders.append(package_folder(package) / "models")
-    return [folder for folder in folders if folder.is_dir()]
+def add_models(package: str) -> None:
+    """Make the files in `models/` of a family's package modules of `hf_localattn.models`, as their imports need.
+
+    Raises:
+        ImportError: There is no such package.
+        ValueError: A file has the name of a file of another family.
+    """
+    folder = package_folder(package) / "models"
+    if str(folder) in models.__path__ or not folder.is_dir():
+        return
+    for path in folder.glob("*.py"):
+        if any(Path(other, path.name).is_file() for other in models.__path__):
+            raise ValueError(f"{path} has the name of a file of another family")
+    models.__path__.append(str(folder))
 
 
 def model_file(name: str) -> Path | None:
-    """Return the file of this name that is saved with checkpoints, or None."""
-    return next((folder / name for folder in model_folders() if (folder / name).is_file()), None)
+    """Return the file of this name that is saved with checkpoints of some family, or None."""
+    for package in family_packages().values():
+        with suppress(ImportError, ValueError):  # told when the family is used
+            add_models(package)
+    return next((path for folder in models.__path__ if (path := Path(folder, name)).is_file()), None)
 
 
 def family_notes(name: str) -> dict[str, Any]:
@@ -163,7 +183,7 @@ def family_notes(name: str) -> dict[str, Any]:
     A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text of the card's program.
 
     Raises:
-        ValueError: The texts of a family of another package are missing or incomplete.
+        BrokenFamily: The texts of a family of another package are missing or incomplete.
     """
     package = family_packages()[name]
     try:
@@ -172,16 +192,10 @@ def family_notes(name: str) -> dict[str, Any]:
         missing = [key for key in NOTES if key not in notes]
         problem = f"{path} has no {', '.join(map(repr, missing))}" if missing else ""
     except (ImportError, OSError, yaml.YAMLError, TypeError) as error:
-        problem = " ".join(str(error).split())
+        problem = str(error)
     if problem:
-        raise ValueError(broken_family(name, problem))
+        raise BrokenFamily(name, problem)
     return notes
-
-
-def broken_family(name: str, problem: str) -> str:
-    """Return the message about a family that cannot be used."""
-    package = family_packages()[name]
-    return f"The family {name!r} of the package {package} cannot be used: {problem}. Repair or uninstall the package."
 
 
 def default_fields(family: str) -> dict[str, Any]:
@@ -198,15 +212,14 @@ def default_settings(family: str) -> dict[str, Any]:
 def _defaults(family: str, base: str) -> dict[str, Any]:
     """Return the defaults that a family declares in a class derived from `base` of `models/fields.py`.
 
-    The declarations are imported apart from `hf_localattn.models`, which would import torch and take seconds.
+    The declarations need no torch, which takes seconds to import.
     """
-    package = "hf_localattn_declarations"
-    sys.modules.setdefault(package, ModuleType(package)).__path__ = list(map(str, model_folders()))
-    fields = import_module(f"{package}.fields")
+    fields = import_module(f"{models.__name__}.fields")
     try:
-        module = import_module(f"{package}.fields_{family.replace('-', '_')}")
+        add_models(family_packages()[family])
+        module = import_module(f"{models.__name__}.fields_{family.replace('-', '_')}")
     except Exception as error:  # code of another package
-        raise ValueError(broken_family(family, " ".join(str(error).split()))) from error
+        raise BrokenFamily(family, error) from error
     for declaring in vars(module).values():
         if getattr(declaring, "__module__", "") == module.__name__ and issubclass(declaring, getattr(fields, base)):
             return {name: fields.as_in_files(getattr(declaring, name)) for name in fields.field_types(declaring)}

@@ -16,7 +16,16 @@ from typing import Any
 from latex2mathml.converter import convert
 from typer.main import get_command
 
+from hf_localattn.families import FAMILIES
+
 ROOT = Path(__file__).parents[1]
+
+
+def on_config(config: Any, **_: Any) -> None:
+    """Put the pages of the families into the navigation, before the other pages of its part "Families"."""
+    (pages,) = (part["Families"] for part in config["nav"] if "Families" in part)
+    names = sorted(path.stem for path in (ROOT / "docs" / "families").glob("*.md") if path.stem != "index")
+    pages[1:1] = [{name.upper(): f"families/{name}.md"} for name in names]
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -56,6 +65,21 @@ def commands() -> str:
     return "\n".join(parts)
 
 
+def models() -> str:
+    """Return the reference of the model classes of all families."""
+    return _reference(*(model for family in FAMILIES.values() for model in family.classes.values()))
+
+
+def configurations() -> str:
+    """Return the reference of the configuration classes of all families."""
+    return _reference(*(family.config for family in FAMILIES.values()))
+
+
+def tokenizers() -> str:
+    """Return the reference of the tokenizers that families have."""
+    return _reference(*filter(None, (family.tokenizer for family in FAMILIES.values())))
+
+
 def changelog() -> str:
     """Return the changelog."""
     return _root_page("CHANGELOG.md")
@@ -69,8 +93,16 @@ def contributing() -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "changelog": changelog,
     "commands": commands,
+    "configurations": configurations,
     "contributing": contributing,
+    "models": models,
+    "tokenizers": tokenizers,
 }
+
+
+def _reference(*classes: type) -> str:
+    """Return the lines that mkdocstrings replaces by the documentation of classes."""
+    return "\n\n".join(sorted(f"::: hf_localattn.{documented.__name__}" for documented in classes))
 
 
 def _root_page(name: str) -> str:

@@ -8,24 +8,22 @@ folder; the files that are saved with its checkpoints are in a folder `models` t
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
-from hf_localattn import models
 from hf_localattn.families.describe import document
 from hf_localattn.families.family import AUTO_CLASSES, Family, View
 from hf_localattn.installed.services import install
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.names import (
     NO_FAMILY,
+    BrokenFamily,
     add_family,
-    broken_family,
+    add_models,
     family_clashes,
     family_notes,
     family_packages,
-    package_folder,
     task_of_class,
 )
 from hf_localattn.pipelines import register_pipelines
@@ -37,8 +35,8 @@ logger = logging.get_logger(__name__)
 FAMILIES: dict[str, Family] = {}
 """All families by name."""
 
-BROKEN: dict[str, str] = {}
-"""Messages about families of other packages that cannot be used, by name."""
+BROKEN: dict[str, BrokenFamily] = {}
+"""Families of other packages that cannot be used, by name, and why."""
 
 
 def warn_of_inactive_fields(config: PreTrainedConfig) -> None:
@@ -65,7 +63,7 @@ def register(family: Family | str) -> Family:
             cards is missing, or a file in `models/` has the name of another one.
     """
     if isinstance(family, str):
-        _add_models(family)
+        add_models(family)
         entry: Family = import_module(f"{family}.entry").FAMILY
         if entry.name not in family_packages():
             add_family(entry.name, family)
@@ -90,10 +88,11 @@ def get_family(name: str) -> Family:
     """Return the family with this name, such as "cool".
 
     Raises:
-        ValueError: There is no family with this name, or it cannot be used. The message lists all names.
+        BrokenFamily: The family is of another package, and cannot be used.
+        ValueError: There is no family with this name. The message lists all names.
     """
     if name in BROKEN:
-        raise ValueError(BROKEN[name])
+        raise BROKEN[name]
     if name not in FAMILIES:
         raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(FAMILIES)}.")
     return FAMILIES[name]
@@ -104,35 +103,20 @@ def family_of(config: PreTrainedConfig) -> Family | None:
     return FAMILIES.get(config.model_type)
 
 
-def _add_models(package: str) -> None:
-    """Make the files in `models/` of a family's package modules of `hf_localattn.models`, as their imports need.
-
-    Raises:
-        ValueError: A file there has the name of another one.
-    """
-    folder = package_folder(package) / "models"
-    if str(folder) in models.__path__ or not folder.is_dir():
-        return
-    for path in folder.glob("*.py"):
-        if any((Path(other) / path.name).is_file() for other in models.__path__):
-            raise ValueError(f"{path} has the name of a file of another family")
-    models.__path__.append(str(folder))
-
-
 def _register_installed() -> None:
     """Register all families that are installed. A problem of another package is told when its family is used."""
     for name, package in family_clashes():
         logger.warning(f"The family {name!r} of the package {package} is left out, because another one has its name.")
     for name, package in family_packages().items():
         try:
+            family_notes(name)  # reads and checks the texts
             family = register(package)
             if family.name != name:
                 raise ValueError(f"its name is {family.name!r}")
-            family_notes(name)
         except Exception as error:
             if package.startswith(f"{__name__}."):
                 raise
-            BROKEN[name] = broken_family(name, " ".join(str(error).split()) or type(error).__name__)
+            BROKEN[name] = error if isinstance(error, BrokenFamily) else BrokenFamily(name, error)
             FAMILIES.pop(name, None)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
-from hf_localattn.names import HUB_ID, MODELS, default_settings, family_names, read_config
+from hf_localattn.names import HUB_ID, default_settings, family_names, model_file, read_config
 from hf_localattn.parsing import parse_json, read_utf8
 
 # Verdicts
@@ -265,7 +265,9 @@ class _Comparison:
                 self.compare(path)
 
     def compare(self, path: Path) -> None:
-        ours = (MODELS / path.name).read_bytes()
+        source = model_file(path.name)
+        assert source is not None  # the file is expected
+        ours = source.read_bytes()
         theirs = path.read_bytes()
         if theirs == ours:
             self.add(path, EQUAL, size=len(ours))
@@ -334,7 +336,7 @@ def _entries(content: Any, where: str = "", kind: str = "") -> Iterator[tuple[st
 def _modules_of(name: str) -> set[str]:
     """Return the package's files that a class needs, named as `module.Class`; none if it is not the package's."""
     match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", name)
-    if match is None or not (MODELS / f"{match[1]}.py").is_file():
+    if match is None or model_file(f"{match[1]}.py") is None:
         return set()
     modules: set[str] = set()
     waiting = [match[1]]
@@ -342,7 +344,8 @@ def _modules_of(name: str) -> set[str]:
         module = f"{waiting.pop()}.py"
         if module not in modules:
             modules.add(module)
-            waiting += RELATIVE_IMPORT.findall((MODELS / module).read_text(encoding="utf-8"))
+            if source := model_file(module):
+                waiting += RELATIVE_IMPORT.findall(source.read_text(encoding="utf-8"))
     return modules
 
 
