@@ -13,11 +13,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, HfApi, SpaceCard, SpaceCardData
-from transformers import AutoConfig
 
 from hf_localattn.errors import hub_upload_errors, loading
 from hf_localattn.hub import TrainingRecord
 from hf_localattn.hub.push import published_text
+from hf_localattn.installed.configurations import load_config
 from hf_localattn.names import read_config
 from hf_localattn.parsing import read_json
 from hf_localattn.registry import family_of
@@ -95,7 +95,7 @@ def space_files(
     """Return the files of a Space by name. Errors of the model are those of `push_space`."""
     folder = Path(checkpoint)
     with loading("model", str(folder)):
-        config = AutoConfig.from_pretrained(folder)
+        config = load_config(folder)
     task = page_task(str(folder), config)
     comes_along = task in ("question-answering", "negation")  # transformers has no such pipeline
     if comes_along and task not in (read_config(folder).get("custom_pipelines") or {}):

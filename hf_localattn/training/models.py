@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from hf_localattn.errors import loading
+from hf_localattn.installed.configurations import load_config
 from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.pretrained import load_checkpoint, load_tokenizer, missing_inputs
 from hf_localattn.registry import get_family, task_of_class
@@ -94,5 +95,7 @@ def head_config(model_args: ModelArguments, task: str) -> PreTrainedConfig | Non
         return None
     name = model_args.config_name or resolve_backbone(model_args.source)
     with loading("config", name):
-        config = AutoConfig.from_pretrained(name, **model_args.hub, trust_remote_code=model_args.trust_remote_code)
+        config: PreTrainedConfig = load_config(
+            name, hub=model_args.hub, trust_remote_code=model_args.trust_remote_code
+        )
     return config if task in map(task_of_class, config.architectures or ()) else None
