@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.parsing import read_json
 from hf_localattn.resources import NAMED_BACKBONES
 
@@ -80,7 +81,7 @@ SAMPLES = _PACKAGE / "resources" / "samples"
 
 def family_names() -> list[str]:
     """Return the names of all families. Each family has a file of text for its cards."""
-    return sorted(path.stem.replace("_", "-") for path in (_PACKAGE / "registry").glob("*.yaml"))
+    return sorted(path.parent.name.replace("_", "-") for path in (_PACKAGE / "families").glob("*/card.yaml"))
 
 
 def family_notes(name: str) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def family_notes(name: str) -> dict[str, Any]:
     `task`, and `finds_cues`. A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text
     of the card's program.
     """
-    path = _PACKAGE / "registry" / f"{name.replace('-', '_')}.yaml"
+    path = _PACKAGE / "families" / name.replace("-", "_") / "card.yaml"
     notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return notes
 
@@ -207,6 +208,8 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         is_adapter = path.with_name("adapter_config.json").is_file()
         problem = ADAPTER_ALONE if is_adapter else "has no config.json. Give the folder of a saved model."
         raise FileNotFoundError(f"{str(checkpoint)!r} {problem}")
+    if not is_regular(path, path.parent):
+        raise ValueError(f"{path}: {A_LINK}")
     config = read_json(path)
     if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
         raise ValueError(f"{path} is not the configuration of a model: `model_type` or `backbone_config` is missing.")

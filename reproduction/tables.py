@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import BeforeValidator, PositiveInt
 
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from reproduction.corpora import FOLDER, Entry, named
 from reproduction.reductions import REDUCTIONS
 
@@ -250,11 +250,12 @@ class Table(Entry):
 
 
 def table_names() -> list[str]:
-    """Return the names of all tables in the order of the papers: tables, then figures, then studies."""
+    """Return the names of all tables: for each paper tables, figures and studies; then shared studies."""
 
-    def place(name: str) -> tuple[int, bool, bool, int]:
+    def place(name: str) -> tuple[int, str, bool, bool, int]:
         paper, _, kind = name.partition("-")
-        return PAPERS.index(paper), "study" in kind, "figure" in kind, int(kind.rpartition("-")[2])
+        index = PAPERS.index(paper) if paper in PAPERS else len(PAPERS)
+        return index, paper, "study" in kind, "figure" in kind, int(kind.rpartition("-")[2])
 
     return sorted((path.stem for path in (FOLDER / "tables").glob("*.yaml")), key=place)
 

@@ -16,10 +16,10 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from hf_localattn.errors import CheckpointError
-from hf_localattn.files import atomic_write
+from hf_localattn.files import A_LINK, atomic_write, is_regular
 from hf_localattn.hub.record import RIVALS, Score, TrainingRecord, describe_rivals
 from hf_localattn.hub.verify import Verification, verify_checkpoint
-from hf_localattn.installed.policy import A_LINK, check_folder, is_regular
+from hf_localattn.installed.policy import check_folder
 from hf_localattn.names import AUTO_CLASSES, default_fields, family_names, family_notes, read_config, task_of_class
 from hf_localattn.parsing import read_utf8
 

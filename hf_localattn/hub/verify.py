@@ -16,15 +16,8 @@ from typing import Any
 
 from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
-from hf_localattn.installed.policy import (
-    A_LINK,
-    NAMED,
-    REFUSED,
-    harmless,
-    is_regular,
-    judge_folder,
-    matches,
-)
+from hf_localattn.files import A_LINK, is_regular
+from hf_localattn.installed.policy import NAMED, REFUSED, harmless, judge_folder, matches
 from hf_localattn.installed.policy_table import READ, REFUSED_FILES
 from hf_localattn.names import HUB_ID, MODELS, family_names, read_config
 from hf_localattn.parsing import parse_json, read_utf8
@@ -207,7 +200,7 @@ class _Comparison:
         for name in ("config.json", "tokenizer_config.json"):
             if is_regular(folder / name, self.folder) and (folder / name).is_file():
                 self.read_entries(_join(place, name), place)
-        if "export.json" in inside:
+        if "export.json" in inside and PROGRAM in inside:
             self.expected[_join(place, PROGRAM)] = TEMPLATE
 
     def read_entries(self, name: str, place: str) -> None:

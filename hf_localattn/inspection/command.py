@@ -11,6 +11,7 @@ from typing import Any
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.errors import loading
+from hf_localattn.families import family_of, task_of_class
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
 from hf_localattn.inspection.draw import draw_features, draw_gates, draw_maps, draw_token_weights, picture
@@ -21,7 +22,6 @@ from hf_localattn.inspection.weights import gate_values, gates_of, token_weights
 from hf_localattn.installed.configurations import load_config
 from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_checkpoint
-from hf_localattn.registry import family_of, task_of_class
 
 GATES = "gates"
 TOKENS = "tokens"

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from hf_localattn import __version__
 from hf_localattn.errors import CheckpointError
+from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.installed.policy_table import (
     ATTENTIONS,
     CONFIG,
@@ -49,7 +50,6 @@ UNKNOWN = "unknown"  # refused, or left out of the configuration of a stock mode
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 
-A_LINK = "it is a link out of the folder, or no file: replace it with the file."
 SHARD = re.compile(r"[\w.-]+\.safetensors")
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 ADDED_TOKEN = {"__type", "content", "id", "lstrip", "normalized", "rstrip", "single_word", "special"}
@@ -106,6 +106,10 @@ def _are_names(value: Any) -> bool:
     )
 
 
+def _are_labels(value: Any) -> bool:
+    return isinstance(value, dict | None) and all(isinstance(part, str | int) for part in (value or {}).values())
+
+
 def _are_shards(value: Any) -> bool:
     return isinstance(value, dict) and all(
         isinstance(shard, str) and SHARD.fullmatch(shard) for shard in value.values()
@@ -118,7 +122,9 @@ KINDS: Mapping[str, Kind] = {
     "code": Kind("names of classes", _is_code),
     "data": Kind("a number, a text, true, false, null, or a list of these", _is_data),
     "names": Kind("a list of names of classes", _are_names),
-    "object": Kind("an object or a list", lambda value: isinstance(value, dict | list | str | None)),
+    "labels": Kind("an object of labels", _are_labels),
+    "object": Kind("an object", lambda value: isinstance(value, dict | None)),
+    "template": Kind("a text, or several by name", lambda value: isinstance(value, dict | list | str | None)),
     "text": Kind("a text", lambda value: isinstance(value, str | None)),
     "token": Kind("a token", _is_token),
     "tokenizer": Kind("a tokenizer that needs no library besides tokenizers", _is_tokenizer),
@@ -330,21 +336,6 @@ def judge_file(path: Path, file: str, model_type: str | None = None) -> Iterator
         yield from judge_entries(file, content, rules)
 
 
-def is_regular(path: Path, folder: Path) -> bool:
-    """Return True for folders and files, and for links of a snapshot in the Hub's cache to its blobs.
-
-    The blobs are in a real folder beside `snapshots`, and the link leads to a file there, not on from it.
-    """
-    if not path.is_symlink():
-        return path.is_file() or path.is_dir()
-    snapshots = folder.absolute().parent
-    blobs = snapshots.parent / "blobs"
-    if snapshots.name != "snapshots" or snapshots.is_symlink() or blobs.is_symlink():
-        return False
-    target = path.parent / os.readlink(path)
-    return target.parent.resolve() == blobs.resolve() and target.is_file() and not target.is_symlink()
-
-
 def judge_folder(
     folder: Path,
     *,
@@ -392,7 +383,8 @@ def family_in(folder: Path) -> str | None:
     """Return the family of a checkpoint folder; None for other models and for what cannot be read."""
     path = folder / "config.json"
     try:
-        content = parse_json(read_utf8(path), path.name) if path.is_file() else None
+        is_file = path.is_file() and is_regular(path, folder)
+        content = parse_json(read_utf8(path), path.name) if is_file else None
     except (ValueError, OSError):
         return None
     model_type = content.get("model_type") if isinstance(content, dict) else None

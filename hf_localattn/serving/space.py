@@ -15,12 +15,13 @@ from pathlib import Path
 from huggingface_hub import CommitOperationAdd, HfApi, SpaceCard, SpaceCardData
 
 from hf_localattn.errors import hub_upload_errors, loading
+from hf_localattn.families import family_of
 from hf_localattn.hub import TrainingRecord
 from hf_localattn.hub.push import published_text
 from hf_localattn.installed.configurations import load_config
+from hf_localattn.limits import MOST_CHARACTERS
 from hf_localattn.names import read_config
 from hf_localattn.parsing import read_json
-from hf_localattn.registry import family_of
 from hf_localattn.serving import page
 from hf_localattn.serving.demo import example_text, page_task
 
@@ -135,6 +136,7 @@ def space_files(
         "title": title,
         "example": example_text(task, config),
         "has_pairs": None if record is None else record.has_pairs,
+        "most_characters": MOST_CHARACTERS,
     }
     return {
         APP: f"{MARK}\n{Path(page.__file__).read_text(encoding='utf-8')}",
