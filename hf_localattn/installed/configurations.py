@@ -19,6 +19,7 @@ from transformers.utils import logging
 from hf_localattn.errors import CheckpointError
 from hf_localattn.installed.files import check_checkpoint
 from hf_localattn.installed.policy import (
+    LEFT_OUT,
     REFUSED,
     UNKNOWN,
     Family,
@@ -34,9 +35,6 @@ from hf_localattn.installed.policy import (
 from hf_localattn.models.configuration_local_attention import field_types
 
 logger = logging.get_logger(__name__)
-
-NOT_BUILT_FROM = ("custom_pipelines", "_name_or_path", "name_or_path")
-"""Entries of a family's `config.json` that are left out: pipelines are registered, names are the caller's."""
 
 
 def load_config(
@@ -100,7 +98,7 @@ def check_content(config_class: Any, content: Any, folder: Any = None) -> dict[s
     refuse(judgement, str(folder or ""), (REFUSED, UNKNOWN))
     if folder is not None and os.path.isdir(folder):
         check_folder(folder, weights=False)
-    return {name: value for name, value in content.items() if name not in NOT_BUILT_FROM}
+    return {name: value for name, value in content.items() if name not in LEFT_OUT}
 
 
 def check_model(model_class: Any, config: Any) -> None:

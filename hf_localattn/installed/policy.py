@@ -50,6 +50,9 @@ UNKNOWN = "unknown"  # refused, or left out of the configuration of a stock mode
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 
+LEFT_OUT = {"auto_map", "custom_pipelines", "_name_or_path", "name_or_path"}
+"""Entries of a `config.json` from which no configuration is built: the package's code is used, and the caller's name."""
+
 SHARD = re.compile(r"[\w.-]+\.safetensors")
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 ADDED_TOKEN = {"__type", "content", "id", "lstrip", "normalized", "rstrip", "single_word", "special"}
@@ -418,5 +421,5 @@ def known_entries(content: Mapping[str, Any], where: str) -> dict[str, Any]:
         CheckpointError: An entry is more than data, or the model is no text encoder.
     """
     refuse(judge_config("config.json", content), where, [REFUSED])
-    known = (CONFIG.keys() | _declared(content["model_type"])) - {"auto_map", "_name_or_path", "name_or_path"}
+    known = (CONFIG.keys() | _declared(content["model_type"])) - LEFT_OUT
     return {name: value for name, value in content.items() if name in known}

@@ -115,6 +115,7 @@ CONFIG: Mapping[str, Rule] = {
     "attn_implementation": "attention",
     "_attn_implementation": "attention",
     "auto_map": "code",
+    "custom_pipelines": "code",
     "experts_implementation": (None, "eager"),
     "id2label": "labels",
     "label2id": "labels",
@@ -134,7 +135,6 @@ CONFIG: Mapping[str, Rule] = {
 FAMILY_CONFIG: Mapping[str, Rule] = {
     **CONFIG,
     "backbone_config": "backbone",
-    "custom_pipelines": "code",
     "hf_localattn_version": "text",
 }
 """`config.json` of a family, besides the family's fields, which are "data"."""

@@ -71,10 +71,10 @@ def run_command(*words):
 
     def call(folder):
         printed = io.StringIO()
-        places = {"{folder}": str(folder), "{out}": str(folder.parent / f"{folder.name}-{words[0]}")}
+        places = {"folder": folder, "out": folder.parent / f"{folder.name}-{words[0]}"}
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             try:
-                code = command([places.get(word, word) for word in words])
+                code = command([word.format(**places) for word in words])
             except SystemExit as ended:
                 code = ended.code
         if code:
