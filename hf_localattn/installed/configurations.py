@@ -32,7 +32,7 @@ from hf_localattn.installed.policy import (
     refuse,
     shown,
 )
-from hf_localattn.models.configuration_local_attention import field_types
+from hf_localattn.models.fields import field_types
 
 logger = logging.get_logger(__name__)
 

@@ -39,7 +39,7 @@ from hf_localattn.installed.policy_table import (
     WEIGHT_INDEX,
     Rule,
 )
-from hf_localattn.names import default_fields, family_names, family_notes
+from hf_localattn.names import default_fields, default_settings, family_names
 from hf_localattn.parsing import parse_json, read_utf8
 
 # Verdicts
@@ -51,7 +51,7 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 
 LEFT_OUT = {"auto_map", "custom_pipelines", "_name_or_path", "name_or_path"}
-"""Entries of a `config.json` from which no configuration is built: the package's code is used, and the caller's name."""
+"""Entries that reach no configuration: the package's code is used, and the caller's name."""
 
 SHARD = re.compile(r"[\w.-]+\.safetensors")
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
@@ -159,8 +159,7 @@ def is_family(model_type: Any) -> bool:
 
 @cache
 def _family_of_package(model_type: str) -> Family:
-    settings = family_notes(model_type).get("tokenizer_settings", {})
-    return Family(frozenset(default_fields(model_type)), settings=settings)
+    return Family(frozenset(default_fields(model_type)), settings=default_settings(model_type))
 
 
 def family_named(model_type: str) -> Family:

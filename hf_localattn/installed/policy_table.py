@@ -98,6 +98,7 @@ tie_word_embeddings top_k top_p torchscript tpu_short_seq_length transformers_ve
 type_vocab_size typical_p unk_index untie_r use_bfloat16 use_bias use_bottleneck use_bottleneck_attention
 use_cache use_entity_aware_attention use_lang_emb use_mems_eval use_mems_train use_prompt use_return_dict
 use_task_id use_tpu_fourier_optimizations v_groups vocab_size z_steps
+pooler_hidden_size scale_decoder_outputs is_gated_act true_hidden_size encoder_sparse_step decoder_sparse_step
 """)
 """Fields of encoders and encoder-decoders, of all models, and of published configurations of former times."""
 
@@ -105,7 +106,7 @@ CONFIG: Mapping[str, Rule] = {
     **dict.fromkeys(_NUMBERS_AND_TEXTS, "data"),
     **dict.fromkeys(
         (
-            *("activation", "activation_function", "classifier_activation", "dense_act_fn", "ff_activation"),
+            *("activation", "activation_function", "dense_act_fn", "ff_activation"),
             *("hidden_act", "hidden_activation", "pooler_hidden_act", "summary_activation"),
         ),
         _ACTIVATIONS,
@@ -115,6 +116,7 @@ CONFIG: Mapping[str, Rule] = {
     "attn_implementation": "attention",
     "_attn_implementation": "attention",
     "auto_map": "code",
+    "classifier_activation": (*_ACTIVATIONS, False, True),
     "custom_pipelines": "code",
     "experts_implementation": (None, "eager"),
     "id2label": "labels",
@@ -144,7 +146,7 @@ TOKENIZERS = frozenset(
     AlbertTokenizer BartTokenizer BertTokenizer BigBirdTokenizer BlenderbotTokenizer CamembertTokenizer
     ConvBertTokenizer DebertaTokenizer DebertaV2Tokenizer DistilBertTokenizer ElectraTokenizer FNetTokenizer
     FunnelTokenizer LEDTokenizer LongformerTokenizer MBartTokenizer MPNetTokenizer MobileBertTokenizer MvpTokenizer
-    PegasusTokenizer ProphetNetTokenizer ReformerTokenizer RemBertTokenizer RoFormerTokenizer RobertaTokenizer
+    PegasusTokenizer ProphetNetTokenizer ReformerTokenizer RemBertTokenizer RobertaTokenizer
     SqueezeBertTokenizer T5Tokenizer TokenizersBackend XLMRobertaTokenizer XLNetTokenizer
     """)
 )

@@ -155,7 +155,7 @@ def run(home, harmless, others):
         env=kept | own | {"HF_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)},
         cwd=ROOT,
         text=True,
-        timeout=900,
+        timeout=1700,
     )
     results = [SimpleNamespace(**json.loads(line)) for line in done.stdout.splitlines()]
     calls = [*harmless, *others]

@@ -113,7 +113,7 @@ def try_all(tmp_path, *, every):
     calls = []  # door and folder; how it ends, and whether it must
     for index, (name, case, folder, ends) in enumerate(make_samples(tmp_path)):
         doors, most = doors_of(name, case, ends)
-        chosen = range(len(doors)) if every else {(index + step) % len(doors) for step in (0, 3, 7)}
+        chosen = range(len(doors)) if every else {index % len(doors), (index + 5) % len(doors)}
         calls += [(doors[place], folder, ends, place < most) for place in chosen]
     fakes = [(name, tmp_path / "cool" / "armed") for name in FAKES]
     results = run(tmp_path / "home", controls, [*(call[:2] for call in calls), *fakes])
@@ -134,12 +134,14 @@ def try_all(tmp_path, *, every):
     return failures
 
 
+@pytest.mark.timeout(900)
 def test_hostile_checkpoints_do_no_harm(tmp_path):
-    """Each case at three of its doors, all in one process, which takes ten seconds to start."""
+    """Each case at two of its doors, all in one process, which takes ten seconds to start."""
     failures = try_all(tmp_path, every=False)
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.slow(reason="2,000 loads")
 def test_hostile_checkpoints_do_no_harm_at_any_door(tmp_path):
     failures = try_all(tmp_path, every=True)

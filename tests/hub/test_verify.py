@@ -14,7 +14,7 @@ from hf_localattn.errors import CheckpointError
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import A_LINK
 from hf_localattn.hub import init_checkpoint, push_checkpoint, verify_checkpoint, write_card
-from hf_localattn.names import family_notes
+from hf_localattn.names import default_settings
 
 NAME = "somebody/verified"
 
@@ -86,7 +86,7 @@ def test_all_files_that_are_not_equal_are_told(folder, capsys):
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_defaults_of_settings_are_those_of_the_tokenizer(family):
     defaults = {name: getattr(family.tokenizer, name) for name in family.tokenizer_settings}
-    assert family_notes(family.name).get("tokenizer_settings", {}) == defaults
+    assert default_settings(family.name) == defaults
 
 
 def test_settings_that_change_what_a_model_reads_are_named(folder, capsys):
