@@ -57,7 +57,8 @@ LOADS = None
 """In place of a pattern: it loads, and the hostile part has no effect."""
 
 INDEX = "model.safetensors.index.json"
-BESIDE = "safetensors file beside it|no .safetensors file"
+NO_WEIGHTS = "has no .safetensors file"  # says `push`
+BESIDE = f"safetensors file beside it|{NO_WEIGHTS}"
 ADAPTER = {"base_model_name_or_path": OUTSIDE, "peft_type": "LORA", "auto_mapping": {"parent_library": "pip"}}
 
 # What Jinja would run, what YAML would build, and what would end the metadata or the part of the card that is ours.
@@ -172,10 +173,13 @@ GENERATION = {
 }
 
 WEIGHTS = {
-    "weights-bin": ({"model.safetensors": None, "pytorch_model.bin": PICKLE}, "pytorch_model.bin: it is a pickle"),
+    "weights-bin": (
+        {"model.safetensors": None, "pytorch_model.bin": PICKLE},
+        f"pytorch_model.bin: it is a pickle|{NO_WEIGHTS}",
+    ),
     "weights-bins": (
         {"model.safetensors": None, "pytorch_model-00001-of-00002.bin": PICKLE},
-        "pytorch_model-00001-of-00002.bin: it is a pickle",
+        f"pytorch_model-00001-of-00002.bin: it is a pickle|{NO_WEIGHTS}",
     ),
     "weights-index": ({"model.safetensors": None, "x.bin": PICKLE, INDEX: {"weight_map": {"a": "x.bin"}}}, BESIDE),
     "weights-outside": (
@@ -231,7 +235,7 @@ STOCK = {
         {"config.json": {"configuration_files": ["../outside/config.4.0.json"]}},
         "`configuration_files` is",
     ),
-    "stock-bin": ({"model.safetensors": None, "pytorch_model.bin": PICKLE}, "pytorch_model.bin: it is a pickle"),
+    "stock-bin": ({"model.safetensors": None, "pytorch_model.bin": PICKLE}, f"bin: it is a pickle|{NO_WEIGHTS}"),
     "stock-weights": ({"config.json": {"transformers_weights": "../outside/x.bin"}}, "`transformers_weights` is"),
     "stock-dtype": ({"config.json": {"dtype": "hub"}}, "`dtype` is"),
     "stock-vocab": ({"tokenizer_config.json": {"vocab_file": f"{OUTSIDE}/vocab.txt"}}, "`vocab_file` is"),

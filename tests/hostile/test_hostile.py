@@ -169,8 +169,8 @@ def test_names_of_labels_and_what_asks_for_nothing_are_data(tmp_path):
 def test_text_in_the_type_of_a_field_is_not_evaluated(name, header, harm, tmp_path, monkeypatch):
     """In a checkpoint's copy of the code, which has no help of the package."""
     CoolConfig().save_pretrained(tmp_path / f"copy_{name}")
-    path = tmp_path / f"copy_{name}" / "configuration_cool.py"
-    code = path.read_text().replace("    use_conv: bool = True\n", f"    use_conv: {harm} = True\n")
+    path = tmp_path / f"copy_{name}" / "fields_cool.py"
+    code = path.read_text().replace("    fusion: Annotated[", f"    harmful: {harm} = True\n    fusion: Annotated[")
     assert harm in code
     path.write_text(header + code)
     monkeypatch.chdir(tmp_path)
