@@ -49,7 +49,7 @@ def train(
 
 def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
     """Return the options by name. What can be wrong with them is found before torch is imported, if possible."""
-    from hf_localattn.training.data_arguments import DATA_ARGUMENTS
+    from hf_localattn.settings.data import DATA_ARGUMENTS
     from hf_localattn.training.model_arguments import ModelArguments
     from hf_localattn.training.new_arguments import NewTrainingArguments
     from hf_localattn.training.reading import read_options

@@ -7,7 +7,7 @@ from typing import Any
 
 from hf_localattn.names import NO_FAMILY, family_names, find_family
 from hf_localattn.parsing import parse_assignments
-from hf_localattn.training.reading import documented
+from hf_localattn.settings.documented import documented
 
 
 @documented

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hf_localattn.training.reading import documented
+from hf_localattn.settings.documented import documented
 
 
 @documented

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, ByteSize, Field, PositiveInt, TypeAdapter, ValidationError
+
+from hf_localattn.errors import named_option
+
+if TYPE_CHECKING:
+    from hf_localattn.tasks.task import Target, Task
 
 WORKS = "works"
 OURS = "ours decides"
@@ -44,14 +48,14 @@ class Treatment:
         note: Text for the documentation. Of `NEEDS` and `REFUSED` it is also the error, after the name of the option.
         suits_arguments: Function of the training arguments that returns False if they contradict a given value,
             *optional*.
-        suits_task (*optional*): Function of the task that returns False if it contradicts a given value. Before the
-            labels are known, a task may allow more than afterwards.
+        suits_task (*optional*): Function of a task's use of arguments that returns False if it contradicts a given
+            value. Before the labels are known, a task may allow more than afterwards.
     """
 
     kind: str
     note: str = ""
     suits_arguments: Callable[[Any], bool] | None = None
-    suits_task: Callable[[Any], bool] | None = None
+    suits_task: Callable[[Use], bool] | None = None
 
 
 works = Treatment(WORKS)
@@ -65,7 +69,7 @@ def ours(note: str) -> Treatment:
 
 def refused(note: str) -> Treatment:
     """Return the treatment of an argument that no task can use."""
-    return Treatment(REFUSED, note, suits_task=lambda task: False)
+    return Treatment(REFUSED, note, suits_task=lambda use: False)
 
 
 def _has_workers(args: Any) -> bool:
@@ -90,10 +94,10 @@ def _has_deepspeed(args: Any) -> bool:
     return importlib.util.find_spec("deepspeed") is not None
 
 
-def _has_token(task: Any) -> bool:
+def _has_token(use: Use) -> bool:
     from huggingface_hub import get_token
 
-    return (task.training_args.hub_token or get_token()) is not None
+    return (use.training_args.hub_token or get_token()) is not None
 
 
 def _reports_to_installed(args: Any) -> bool:
@@ -103,20 +107,24 @@ def _reports_to_installed(args: Any) -> bool:
     return {*names} <= {None, "all", "none", *get_available_reporting_integrations()}
 
 
-def _has_loss_alone(task: Any) -> bool:
-    is_enough = not task.training_args.do_predict and task.args.metric is None
-    return is_enough and "loss" in getattr(task, "metrics", ("loss",))
+def _has_loss_alone(use: Use) -> bool:
+    is_enough = not use.training_args.do_predict and use.task.args.metric is None
+    return is_enough and (use.target is None or "loss" in use.target.metrics)
 
 
-def _has_lengths(task: Any) -> bool:
-    groups = task.training_args.train_sampling_strategy in ("group_by_length", "batch_rebalance")
-    return task.has_lengths or not groups
+def _has_lengths(use: Use) -> bool:
+    groups = use.training_args.train_sampling_strategy in ("group_by_length", "batch_rebalance")
+    return use.task.has_lengths or not groups
 
 
-def _traces_no_masks(task: Any) -> bool:
+def _has_classes(use: Use) -> bool:
+    return use.task.has_classes if use.target is None else use.target.has_classes
+
+
+def _traces_no_masks(use: Use) -> bool:
     from transformers.debug_utils import DebugOption
 
-    return DebugOption.UNDERFLOW_OVERFLOW not in task.training_args.debug
+    return DebugOption.UNDERFLOW_OVERFLOW not in use.training_args.debug
 
 
 _LOSS_ALONE = "reports the loss alone: it needs a task with an evaluation loss, and no --do_predict or --metric."
@@ -151,12 +159,12 @@ FIELDS: dict[str, Treatment] = {
     "max_grad_norm": works,
     "average_tokens_across_devices": stock,
     "label_smoothing_factor": Treatment(
-        NEEDS, "needs one class as the label of each text, word or choice.", suits_task=lambda task: task.has_classes
+        NEEDS, "needs one class as the label of each text, word or choice.", suits_task=_has_classes
     ),
     "neftune_noise_alpha": Treatment(
         NEEDS,
         "needs an encoder: the embeddings of an encoder-decoder would get no noise.",
-        suits_task=lambda task: task.model_task != "text2text-generation",
+        suits_task=lambda use: use.task.model_task != "text2text-generation",
     ),
     "bf16": _NEEDS_BFLOAT16,
     "fp16": works,
@@ -352,18 +360,24 @@ def _default(field: Any) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def check_task(task: Any) -> None:
-    """Check the training arguments of a task, as far as its labels are known.
+@dataclass(frozen=True)
+class Use:
+    """Use of training arguments: the task with its options, and its scores as soon as its labels are known."""
 
-    Args:
-        task: `hf_localattn.tasks.Task`.
+    task: Task
+    training_args: Any
+    target: Target | None = None
+
+
+def check_task(use: Use) -> None:
+    """Check that a task can use training arguments, as far as its labels are known.
 
     Raises:
         ValueError: The task cannot use an argument.
     """
-    for field in given_fields(task.training_args):
+    for field in given_fields(use.training_args):
         suits = FIELDS[field.name].suits_task
-        if suits is not None and not suits(task):
+        if suits is not None and not suits(use):
             raise ValueError(f"--{field.name} {FIELDS[field.name].note}")
 
 
@@ -411,12 +425,3 @@ def check_training(args: Any) -> None:
     if args.torch_compile:
         with named_option("--torch_compile"):
             torch.compile(torch.nn.Identity(), backend=args.torch_compile_backend, mode=args.torch_compile_mode)
-
-
-@contextmanager
-def named_option(option: str) -> Iterator[None]:
-    """Name an option in the errors of the block, which are then a `ValueError`."""
-    try:
-        yield
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{option}: {str(error).rstrip('.')}.") from None

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import inspect
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, fields
-from types import MappingProxyType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -44,24 +41,6 @@ USUAL = {
     "hub_model_id": "Name of the repository on the Hub (default: that of the output folder).",
 }
 """Options of transformers' Trainer that `--help` shows."""
-
-Arguments = TypeVar("Arguments", bound=type)
-
-
-def documented(arguments: Arguments) -> Arguments:
-    """Take the help of each option from the section `Args` of a dataclass's docstring.
-
-    Args:
-        arguments: The dataclass. Inherited fields that the docstring does not name keep their help.
-    """
-    docstring = inspect.cleandoc(arguments.__doc__ or "")
-    section = docstring.partition("Args:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
-    helps = {name: " ".join(text.split()).replace("%", "%%") for name, text in entries}
-    for option in fields(arguments):
-        if option.name in helps:
-            option.metadata = MappingProxyType({**option.metadata, "help": helps[option.name]})
-    return arguments
 
 
 def read_options(classes: Iterable[type], arguments: Sequence[str], program: str | None = None) -> dict[str, Any]:

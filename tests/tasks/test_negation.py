@@ -1,16 +1,15 @@
 """Scores of cues that are found beside the cues of a corpus."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from datasets import Dataset
 
 from hf_localattn.data import load_negation
+from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import add_questions
 from hf_localattn.data.scopes import ScopeExamples
 from hf_localattn.models.negation_finder import SCOPE_LABELS, Finding, FoundCue
-from hf_localattn.tasks.negation import NegationDetection
+from hf_localattn.tasks import NegationDetection, Split, Target
 
 NO_FEVER = {"tokens": ["No", "fever"], "cue": [1, 0], "scope": [0, 1], "cue_kind": "negation"}
 POSSIBLE_GOUT = {"tokens": ["Possible", "gout"], "cue": [1, 0], "scope": [0, 1], "cue_kind": "speculation"}
@@ -24,13 +23,13 @@ def test_found_cues_count_only_if_the_corpus_annotates_their_kind(rows, precisio
     ]
     guessed = Finding(FoundCue("speculation", "single", (0,)), 1.0, [False, True], 1.0)
     wrong = Finding(FoundCue("speculation", "single", (1,)), 1.0, [False, True], 1.0)
-    task = NegationDetection.__new__(NegationDetection)
-    examples = add_questions(load_negation(Dataset.from_list(rows), "both", all_sentences=True))
-    task.examples = {"validation": SimpleNamespace(rows=examples, true_scopes=None)}
     by_sentence = {"No": [*found, wrong], "Possible": [guessed]}
-    task.args = SimpleNamespace(convention="stories")
-    task.finder = SimpleNamespace(find=lambda sentences, convention: [by_sentence[words[0]] for words in sentences])
-    result = task.score("validation", None, None)
+    negations = [[(each.cue, each.scope) for each in by_sentence[row["tokens"][0]]] for row in rows]
+    rows = add_questions(load_negation(Dataset.from_list(rows), "both", all_sentences=True))
+    task = NegationDetection(NegationDetection.DataArguments(validation_file="x.txt", cues="both", detect_cues=True))
+    logits = np.zeros((len(rows), 2, len(SCOPE_LABELS)))
+    split = Split("validation", rows, rows, range(len(rows)), [[0, 1]] * len(rows))
+    result = task.score(split, (logits, negations), Target({}, Labels(SINGLE_LABEL, SCOPE_LABELS)))
     assert result.scores["cue_precision"] == precision
     assert len(result.predictions[0]) == 3
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hf_localattn.names import find_files
-from hf_localattn.training.reading import documented
+from hf_localattn.settings.documented import documented
 
 if TYPE_CHECKING:
     from hf_localattn.data.texts import TextColumns

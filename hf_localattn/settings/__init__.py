@@ -1,0 +1,1 @@
+"""Options of the training scripts, which are declared without torch."""
