@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hf_localattn.registry import task_of_class
+from hf_localattn.families import task_of_class
 from hf_localattn.tasks import TASKS, Scored
 from hf_localattn.training.arguments import argument_classes
 from hf_localattn.training.prepare import Prepared, prepare

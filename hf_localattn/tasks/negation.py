@@ -38,7 +38,10 @@ from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
 from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_conventions import check_convention
-from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, FoundCue, NegationFinder, knows_cues
+from hf_localattn.models.negation_finder import NegationFinder
+from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS, FoundCue
+from hf_localattn.models.negation_model import ModelLabeler, knows_cues
+from hf_localattn.models.negation_reading import Reading
 from hf_localattn.names import split_paths
 from hf_localattn.settings.data import NEGATION, TokenClassificationDataArguments
 from hf_localattn.tasks.labels import Head, choose_labels, label_fields
@@ -226,15 +229,15 @@ class NegationDetection(NegationScope):
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, training_args: TrainingArguments
     ) -> Encoding:
         encoding = super().adapt(model, tokenizer, training_args)
-        NegationFinder(model, tokenizer, encoding.max_length)  # checks that the model can find cues
+        NegationFinder(ModelLabeler(model, tokenizer, encoding.max_length))  # checks that the model can find cues
         return encoding
 
     def complete_outputs(self, outputs: Any, split: Split, model: Any, encoding: Encoding) -> Any:
         """Return the logits, and the negations that the model finds in each sentence."""
-        finder = NegationFinder(model, encoding.tokenizer, encoding.max_length)
+        finder = NegationFinder(ModelLabeler(model, encoding.tokenizer, encoding.max_length))
         sentences = [question["tokens"] for question, *_ in group_sentences(split.rows)]
         with torch.inference_mode():  # the model evaluates already
-            findings = finder.find(sentences, convention=self.args.convention)
+            findings = finder.find(sentences, Reading(self.args.convention))
         return outputs, [[(finding.cue, list(map(int, finding.scope))) for finding in each] for each in findings]
 
     def score(self, split: Split, outputs: Any, target: Target, encoding: Any = None) -> Scored:

@@ -9,9 +9,9 @@ import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from hf_localattn.errors import loading
+from hf_localattn.families import get_family, task_of_class
 from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.pretrained import load_checkpoint, load_tokenizer, missing_inputs
-from hf_localattn.registry import get_family, task_of_class
 from hf_localattn.tasks.labels import Head, checkpoint_labels
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
@@ -25,7 +25,7 @@ def load_model_and_tokenizer(
     """Load the model in fp32, and its tokenizer. Layers that the checkpoint lacks are initialized randomly.
 
     Args:
-        task: A key of `hf_localattn.registry.AUTO_CLASSES`.
+        task: A key of `hf_localattn.families.AUTO_CLASSES`.
         model_args: The model.
         training_args: The seed of new layers, and the learning rate of local layers.
         **config_fields: Fields of the configuration that depend on the data, such as `num_labels`.
@@ -95,7 +95,7 @@ def head_of(model_args: ModelArguments, task: str, *, is_trained: bool) -> Head:
 
     Args:
         model_args: The model.
-        task: A key of `hf_localattn.registry.AUTO_CLASSES`.
+        task: A key of `hf_localattn.families.AUTO_CLASSES`.
         is_trained: The run trains the model.
     """
     head = Head(model_args.source, is_trained=is_trained, may_change=model_args.ignore_mismatched_sizes)

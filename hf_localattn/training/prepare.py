@@ -11,7 +11,7 @@ from typing import Any
 import datasets
 from transformers import PreTrainedModel
 
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.task import DataArguments, Loss, Rows, Split, Target, Task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, changed

@@ -9,7 +9,7 @@ from typing import Any
 import datasets
 from transformers import TrainingArguments
 
-from hf_localattn.data.folds import split_rows
+from hf_localattn.data.folds import split_rows, warn_of_shared_inputs
 from hf_localattn.data.rows import Data, Source
 from hf_localattn.errors import loading
 from hf_localattn.tasks.task import LIMITS, PARTS, Rows, Task
@@ -78,6 +78,8 @@ def load_splits(task: Task, training_args: TrainingArguments, **hub_arguments: A
                 data = first_rows(source, row_limit(task, part))
                 rows, layout = task.read(data, layout, labeled=is_labeled, predicted=may_be_test)
                 splits[split] = limited(task, part, rows, training_args.seed)
+    if stream is None:
+        warn_of_shared_inputs(splits)
     return ReadRows(splits, layout, stream)
 
 

@@ -8,7 +8,8 @@ from hf_localattn.data import load_negation
 from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import add_questions
 from hf_localattn.data.scopes import ScopeExamples
-from hf_localattn.models.negation_finder import SCOPE_LABELS, Finding, FoundCue
+from hf_localattn.models.negation_finder import Finding
+from hf_localattn.models.negation_labels import SCOPE_LABELS, FoundCue
 from hf_localattn.tasks import NegationDetection, Split, Target
 
 NO_FEVER = {"tokens": ["No", "fever"], "cue": [1, 0], "scope": [0, 1], "cue_kind": "negation"}
