@@ -31,7 +31,7 @@ EXCEPTIONS = {
     # Fields in help texts and messages, to show how any field is set.
     "parsing.py": {"num_local_layers"},
     "cli/checkpoint_commands.py": {"use_conv"},
-    "training/model_arguments.py": {"num_local_layers", "use_conv"},
+    "settings/model.py": {"num_local_layers", "use_conv"},
 }
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from hf_localattn.families import task_of_class
+from hf_localattn.settings.reading import build_arguments, read_options
 from hf_localattn.tasks import TASKS, Scored
 from hf_localattn.training.arguments import argument_classes
 from hf_localattn.training.prepare import Prepared, prepare
-from hf_localattn.training.reading import build_arguments, read_options
 from hf_localattn.training.run import score_with
 from hf_localattn.training.summary import Section, format_summary
 

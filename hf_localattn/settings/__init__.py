@@ -1,1 +1,1 @@
-"""Options of the training scripts, which are declared without torch."""
+"""Options of training: each is declared once, by the dataclass that takes it. No module here imports torch."""

@@ -6,7 +6,7 @@ from hf_localattn.extras import require
 
 require("train", __name__)
 
-from hf_localattn.settings.data import NEGATION
+from hf_localattn.settings.data import NEGATION, TokenClassificationDataArguments
 from hf_localattn.tasks.labels import Head
 from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
@@ -46,6 +46,8 @@ def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
 
     Token classification with `--task negation` is `NegationScope`, or `NegationDetection` with `--detect_cues`.
     """
-    if task is not TokenClassification or getattr(args, "task_name", None) != NEGATION:
+    if not (task is TokenClassification and isinstance(args, TokenClassificationDataArguments)):
         return task
-    return NegationDetection if getattr(args, "detect_cues", False) else NegationScope
+    if args.task_name != NEGATION:
+        return task
+    return NegationDetection if args.corpus.all_sentences else NegationScope

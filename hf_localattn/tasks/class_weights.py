@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import class_weight
 from torch.nn import functional
 
 from hf_localattn.errors import join_names, named_option
-from hf_localattn.extras import LazyExtra
-
-class_weight = LazyExtra("sklearn.utils.class_weight", "train", "--class_weights")
 
 BALANCED = "balanced"
 

@@ -7,7 +7,7 @@ from typing import Any
 import datasets
 import numpy as np
 
-from hf_localattn.data.choices import ChoiceColumns, MultipleChoiceCollator, choice_features, load_choices
+from hf_localattn.data.choices import MultipleChoiceCollator, choice_features, load_choices
 from hf_localattn.data.labels import SINGLE_LABEL, probabilities_from_logits
 from hf_localattn.data.prediction_table import check_input_columns, prediction_table
 from hf_localattn.data.rows import Data
@@ -41,15 +41,9 @@ class MultipleChoice(Task):
     def read(
         self, data: Data, layout: Any = None, *, labeled: bool, predicted: bool = False
     ) -> tuple[datasets.Dataset, Any]:
-        args = self.args
-        columns = ChoiceColumns(
-            context=args.context_column_name or "context",
-            question=args.question_column_name or "question",
-            choices=args.choices_column_name or "choices",
-            label=args.label_column_name or "label",
-        )
         source = open_for_table(data, "rows", predicted)
-        return load_choices(source, columns, require_labels=labeled, skip_empty=args.skip_empty), None
+        args = self.args
+        return load_choices(source, args.columns, require_labels=labeled, skip_empty=args.skip_empty), None
 
     def choose_target(self, rows: Rows, layout: Any, head: Head) -> Target:
         examples = np.arange(2)

@@ -25,11 +25,12 @@ from hf_localattn.data.labels import (
 )
 from hf_localattn.data.prediction_table import check_input_columns, prediction_table
 from hf_localattn.data.rows import Data
-from hf_localattn.data.texts import TextColumns, complete_columns, load_texts, tokenize_texts
-from hf_localattn.data.words import TokenColumns, load_label_names
+from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
+from hf_localattn.data.words import load_label_names
 from hf_localattn.errors import join_names
 from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
+from hf_localattn.settings.columns import TextColumns, TokenColumns
 from hf_localattn.settings.data import GLUE as GLUE
 from hf_localattn.settings.data import TextClassificationDataArguments
 from hf_localattn.tasks.class_weights import read_class_weights, weighted_loss
@@ -90,7 +91,7 @@ class TextClassification(Task):
         columns = self.args.layout
         if self.args.label_names_file is None:
             return columns
-        names = load_label_names(self.args.label_names_file, TokenColumns(label=columns.label))
+        names = load_label_names(self.args.label_names_file, TokenColumns(label=columns.name_of("label")))
         return replace(columns, names=tuple(names))
 
     def read(

@@ -23,7 +23,6 @@ from hf_localattn.data.labels import SINGLE_LABEL, Labels, sorted_labels
 from hf_localattn.data.rows import Data, Source, row_indices
 from hf_localattn.data.words import (
     IGNORED,
-    TokenColumns,
     check_labels,
     class_names,
     format_labels,
@@ -41,6 +40,7 @@ from hf_localattn.metrics.word_scores import (
     find_stray_tag,
     select_metrics,
 )
+from hf_localattn.settings.columns import TokenColumns
 from hf_localattn.settings.data import TokenClassificationDataArguments
 from hf_localattn.tasks.labels import Head, choose_labels, label_fields
 from hf_localattn.tasks.task import Encoder, Encoding, Rows, Scored, Split, Target, Task, select_features
@@ -86,16 +86,9 @@ class TokenClassification(Task):
 
     @property
     def layout(self) -> WordLayout:
-        args = self.args
-        columns = TokenColumns(
-            text=args.text_column_name,
-            label=args.label_column_name,
-            task=args.task_name,
-            conll=-1 if args.label_column_index is None else args.label_column_index,
-            conllu=args.conllu_column or "upos",
-        )
-        if args.label_names_file is not None:
-            columns = replace(columns, names=load_label_names(args.label_names_file, columns))
+        columns = self.args.columns
+        if self.args.label_names_file is not None:
+            columns = replace(columns, names=load_label_names(self.args.label_names_file, columns))
         return WordLayout(columns)
 
     def read(

@@ -15,19 +15,16 @@ import math
 
 import numpy as np
 import torch
+from scipy import optimize
 from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
 from hf_localattn.data.labels import MULTI_LABEL, Labels, predictions_from_logits, probabilities_from_logits
-from hf_localattn.extras import LazyExtra
 from hf_localattn.tasks.task import Split, labeled_outputs
 from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
-
-optimize = LazyExtra("scipy.optimize", "train", "--temperature_scaling")
-classification = LazyExtra("torchmetrics.functional.classification", "train", "--temperature_scaling")
 
 LIMIT = math.log(100)
 """Largest logarithm of a temperature, and its smallest with a minus."""
@@ -35,6 +32,8 @@ LIMIT = math.log(100)
 
 def expected_calibration_error(logits: np.ndarray, references: np.ndarray, problem_type: str) -> float:
     """Return the error in 15 bins: of the predicted class, or of each class of a set."""
+    from torchmetrics.functional import classification  # takes seconds
+
     probabilities = torch.from_numpy(probabilities_from_logits(logits, problem_type))
     targets = torch.as_tensor(references).long()
     if problem_type == MULTI_LABEL:

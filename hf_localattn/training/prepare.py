@@ -16,9 +16,9 @@ from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.task import DataArguments, Loss, Rows, Split, Target, Task
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments, changed
 from hf_localattn.training.calibration import last_layer
+from hf_localattn.training.checks import check_batches, check_task, check_training
 from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.models import head_of, load_model_and_tokenizer
-from hf_localattn.training.options import Use, check_batches, check_task, check_training
 from hf_localattn.training.output_folder import arguments_of, check_same_run, digest_of, prepare_output_folder
 from hf_localattn.training.run_record import with_recorded_columns
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
@@ -149,7 +149,7 @@ def check_settings(
         check_streaming(task_class, training_args)
     task = task_class(data_args)
     task.check(training_args)
-    check_task(Use(task, training_args))
+    check_task(task, training_args)
     if training_args.do_train:
         check_training(training_args)
     metric = further_metric(task)
@@ -192,7 +192,7 @@ def label(settings: Settings, read: ReadRows) -> tuple[Settings, Target]:
     args = settings.training_args
     head = head_of(settings.model_args, task.model_task, is_trained=args.do_train)
     target = task.choose_target(read.rows, read.layout, head)
-    check_task(Use(task, args, target))
+    check_task(task, args, target)
     further_metric(task, target)  # labels may not suit it
     further = further_scores(settings.metric, task, target)
     is_known = settings.metric is None or bool(further)

@@ -6,21 +6,23 @@ from types import SimpleNamespace
 import pytest
 from transformers import Seq2SeqTrainingArguments
 
+from hf_localattn.settings.option import NEEDS, REFUSED
+from hf_localattn.settings.stock import all_options
 from hf_localattn.tasks import Target
 from hf_localattn.training.arguments import GenerationTrainingArguments, TrainingArguments
-from hf_localattn.training.options import CLASSES, FIELDS, NEEDS, RANGES, REFUSED, Use, check_task, check_training
+from hf_localattn.training.checks import check_task, check_training
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
 from scripts.training_options import PAGE, render
 
 QUIET = {"output_dir": "out", "use_cpu": True, "report_to": "none"}
 
 
-def test_the_table_has_every_field_of_transformers():
-    """A field of a new release fails here: give it a treatment in `FIELDS`, and try it in all tasks."""
-    assert {field.name for field in fields(Seq2SeqTrainingArguments)} <= FIELDS.keys()
-    assert {treatment.kind for treatment in FIELDS.values()} == CLASSES.keys()
-    of_ours = {field.name for field in fields(GenerationTrainingArguments)}
-    assert RANGES.keys() <= of_ours
+OPTIONS = all_options(GenerationTrainingArguments)
+
+
+def test_every_field_of_transformers_is_declared():
+    """A field of a new release fails here: try it in all tasks, and name or declare it in `settings/stock.py`."""
+    assert {field.name for field in fields(Seq2SeqTrainingArguments)} <= OPTIONS.keys()
 
 
 def test_the_page_shows_the_table():
@@ -86,7 +88,7 @@ CONTRADICTIONS = [
 
 
 @pytest.mark.parametrize("options", CONTRADICTIONS, ids=str)
-def test_values_that_no_run_can_use(options, monkeypatch):
+def test_values_that_no_run_can_task_with(options, monkeypatch):
     monkeypatch.setattr("transformers.utils.is_torch_bf16_gpu_available", lambda: False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
@@ -108,13 +110,13 @@ def test_optimizers_and_schedules_that_cannot_be_built(options, error, word):
         check_training(TrainingArguments(**QUIET, **options))
 
 
-def use(options=None, metric=None, metrics=None, **attributes):
-    """A task with classes and a loss, and its training arguments."""
+def task_with(options=None, metric=None, metrics=None, **attributes):
+    """A task with classes and a loss, its training arguments, and its scores."""
     args = GenerationTrainingArguments(**QUIET | (options or {}))
     usual = {"name": "guessing", "model_task": "text-classification", "has_classes": True, "has_lengths": True}
     usual |= {"own_metrics": (), "args": SimpleNamespace(metric=metric)}
     task = SimpleNamespace(**usual | attributes)
-    return Use(task, args, Target(metrics or SCORES, has_classes=task.has_classes))
+    return task, args, Target(metrics or SCORES, has_classes=task.has_classes)
 
 
 SCORES = {"loss": False, "accuracy": True}
@@ -141,16 +143,16 @@ UNSUITABLE = [
 
 
 @pytest.mark.parametrize(("options", "attributes"), UNSUITABLE, ids=str)
-def test_options_that_a_task_cannot_use(options, attributes, monkeypatch):
+def test_options_that_a_task_cannot_task_with(options, attributes, monkeypatch):
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     with pytest.raises(ValueError, match=f"--{next(iter(options))}"):
-        check_task(use(options, **attributes))
+        check_task(*task_with(options, **attributes))
 
 
 def test_each_refusal_of_the_table_is_tried():
     tried = {next(iter(options)) for options, *_ in [*UNSUITABLE, *NOT_BUILT]}
     tried |= {next(iter(options)) for options in CONTRADICTIONS}
-    assert {name for name, treatment in FIELDS.items() if treatment.kind in (NEEDS, REFUSED)} <= tried
+    assert {name for name, option in OPTIONS.items() if option.kind in (NEEDS, REFUSED)} <= tried
 
 
 STEPS = {"eval_strategy": "steps", "eval_steps": 1}
@@ -214,7 +216,7 @@ class Share(evaluate.Metric):
 )
 def test_a_further_metric_is_tried_before_training(examples, expected, tmp_path):
     (tmp_path / "share.py").write_text(SHARE)
-    task = use(metric=str(tmp_path / "share.py")).task
+    task = task_with(metric=str(tmp_path / "share.py"))[0]
     target = Target({}, examples=None if examples is None else (examples, examples))
     if isinstance(expected, str):
         with pytest.raises(ValueError, match=expected):
@@ -224,7 +226,7 @@ def test_a_further_metric_is_tried_before_training(examples, expected, tmp_path)
 
 
 def test_a_metric_of_this_package_is_for_the_tasks_that_list_it():
-    task = use(metric="entities", own_metrics=("entities",)).task
+    task = task_with(metric="entities", own_metrics=("entities",))[0]
     assert further_metric(task).info.module_name == "entities"
     with pytest.raises(ValueError, match="entities"):
         further_metric(task, Target({}))  # not with these labels
