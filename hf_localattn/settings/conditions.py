@@ -1,5 +1,4 @@
-"""Conditions of training arguments: functions of all of them, or of their use, which return False for one that
-contradicts them.
+"""Conditions of training arguments: functions of all arguments, or of their use, which return False if it fails.
 
 They import torch and transformers when they are called.
 """
