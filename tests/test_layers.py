@@ -17,7 +17,6 @@ LAYERS = [
     {"families"},
     {"settings"},
     {"data", "metrics"},
-    {"settings"},
     {"pretrained"},
     {"hub"},
     {"tasks"},
