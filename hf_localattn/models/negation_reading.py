@@ -56,6 +56,11 @@ class Reading:
                 raise ValueError(f"`{name}` is {value!r}; give a whole number from {least}.")
         check_terms(self.terms)
 
+    @property
+    def reads_lines(self) -> bool:
+        """True if lines are read as those of clinical notes."""
+        return self.convention == "notes" and self.split_lines is None
+
     def check_text(self, text: Any, where: str) -> None:
         """Raise `ValueError` for a text that is none, or too long. `where` names it, such as "Text 3"."""
         if not isinstance(text, str):
