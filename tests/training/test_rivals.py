@@ -7,12 +7,12 @@ import pytest
 from datasets import Dataset
 
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.settings.data import QuestionAnsweringDataArguments
 from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.question_answering import QuestionAnswering
 from hf_localattn.tasks.question_generation import QuestionGeneration
 from hf_localattn.tasks.text_classification import REPORTED, TextClassification
 from hf_localattn.tasks.token_classification import TokenClassification
-from hf_localattn.training.data_arguments import QuestionAnsweringDataArguments
 from hf_localattn.training.rivals import Rivals
 
 
