@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from hf_localattn.errors import CheckpointError
 from hf_localattn.files import A_LINK, atomic_write, is_regular
-from hf_localattn.hub.record import RIVALS, Score, TrainingRecord, describe_rivals
+from hf_localattn.hub.record import RIVALS, Score, TrainingRecord, describe_rivals, read_stock_record
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.installed.policy import check_folder
 from hf_localattn.names import AUTO_CLASSES, default_fields, family_names, family_notes, read_config, task_of_class
@@ -134,7 +134,7 @@ def write_card(
     path = folder / CARD
     if path.is_symlink() and not is_regular(path, folder):
         raise CheckpointError(f"{path}: {A_LINK}")
-    record = TrainingRecord.load(folder)
+    record = TrainingRecord.load(folder) or read_stock_record(folder, _task(config))
     card = read_utf8(path) if path.is_file() else ""
     if card and BOUNDARY not in card:
         if overwrite is None:
