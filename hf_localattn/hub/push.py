@@ -30,8 +30,8 @@ from hf_localattn.names import read_config
 
 logger = logging.getLogger(__name__)
 
-NOT_SHARED = ("export.json", "model.onnx", "model.onnx.data")
-"""Files of an exported folder, which is no checkpoint."""
+NOT_SHARED = ("export.json", "model.onnx", "model.onnx.data", "trainer_state.json")
+"""Files of an exported folder, which is no checkpoint, and Trainer's about a machine."""
 
 SHARED = (*(name for name in READ if name not in NOT_SHARED), "*.py", RECORD, "*_results.json", "LICENSE*")
 """Patterns of the uploaded files. Other files of the folder, such as logs and pickles, are not uploaded."""

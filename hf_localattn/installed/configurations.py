@@ -94,8 +94,8 @@ def check_content(config_class: Any, content: Any, folder: Any = None) -> dict[s
     if not is_family(model_type):
         backbones = frozenset((*config_class.tested_backbones, *config_class.generation_backbones))
         allow_family(model_type, Family(frozenset(field_types(config_class)), backbones))
-    judgement = judge_config("config.json", {**content, "model_type": model_type})
-    refuse(judgement, str(folder or ""), (REFUSED, UNKNOWN))
+    judgment = judge_config("config.json", {**content, "model_type": model_type})
+    refuse(judgment, str(folder or ""), (REFUSED, UNKNOWN))
     if folder is not None and os.path.isdir(folder):
         check_folder(folder, weights=False)
     return {name: value for name, value in content.items() if name not in LEFT_OUT}

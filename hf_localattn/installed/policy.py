@@ -1,7 +1,7 @@
 """The policy for strangers' checkpoints: whatever opens one asks it before anything is built, requested or imported.
 
 `policy_table.py` says what each entry of each file may be. Here a folder is judged by it: loading asks `check_folder`,
-and `hf-localattn verify` prints the same judgement. torch is not imported, and transformers only to ask whether it
+and `hf-localattn verify` prints the same judgment. torch is not imported, and transformers only to ask whether it
 knows a field that the table does not have.
 """
 
@@ -36,6 +36,7 @@ from hf_localattn.installed.policy_table import (
     SPECIAL_TOKENS,
     TOKENIZER,
     TOKENIZERS,
+    TOLD,
     WEIGHT_INDEX,
     Rule,
 )
@@ -191,13 +192,13 @@ def _declared(model_type: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Finding:
-    """The judgement on an entry or a file that is not plain data.
+    """The judgment on an entry or a file that is not plain data.
 
     Attributes:
         file: Name of the file, as it is.
         verdict: "named", "refused" or "unknown".
         note: Entry and value, and what to do if it is refused.
-        entry: Name of the entry; empty if the judgement is on the file.
+        entry: Name of the entry; empty if the judgment is on the file.
     """
 
     file: str
@@ -224,7 +225,7 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 def judge_entries(
     file: str, content: Mapping[str, Any], rules: Mapping[str, Rule], place: str = ""
 ) -> Iterator[Finding]:
-    """Yield the judgement on each entry of an object that is not plain data. `place` is its path in the file."""
+    """Yield the judgment on each entry of an object that is not plain data. `place` is its path in the file."""
     for name, value in content.items():
         rule = rules.get(name)
         remedy = REMEDIES.get(name, "Remove it.")
@@ -250,7 +251,7 @@ def judge_tokens(
     rules: Mapping[str, Rule],
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Finding]:
-    """Yield the judgement on the entries of a tokenizer's file, and settings that differ from their defaults."""
+    """Yield the judgment on the entries of a tokenizer's file, and settings that differ from their defaults."""
     tokens = [name for name in content if name.endswith("_token")]
     names = (*settings, *(f"{name}_version" for name in settings))  # of a parser
     yield from judge_entries(
@@ -263,7 +264,7 @@ def judge_tokens(
 
 
 def judge_config(file: str, content: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the judgement on the entries of a `config.json`."""
+    """Yield the judgment on the entries of a `config.json`."""
     model_type = content.get("model_type")
     if not is_family(model_type):
         yield from _judge_model(file, content)
@@ -283,7 +284,7 @@ def judge_config(file: str, content: Mapping[str, Any]) -> Iterator[Finding]:
 def _judge_model(
     file: str, content: Mapping[str, Any], place: str = "", others: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield the judgement on the configuration of a text encoder or an encoder-decoder, or of one of `others`."""
+    """Yield the judgment on the configuration of a text encoder or an encoder-decoder, or of one of `others`."""
     model_type = content.get("model_type")
     if problem := problem_of_type(model_type, others):
         yield Finding(file, REFUSED, f"`{place}model_type` is {shown(model_type)}, which {problem}", "model_type")
@@ -304,7 +305,7 @@ def problem_of_type(model_type: Any, others: Collection[str] = ()) -> str:
 
 
 def judge_file(path: Path, file: str, model_type: str | None = None) -> Iterator[Finding]:
-    """Yield the judgement on a file that a load reads.
+    """Yield the judgment on a file that a load reads.
 
     Args:
         path: The file.
@@ -312,7 +313,7 @@ def judge_file(path: Path, file: str, model_type: str | None = None) -> Iterator
         model_type (*optional*): Family of the checkpoint.
     """
     name = path.name
-    if name in ("tokenizer.json", "vocab.json", "training_record.json") or not name.endswith(".json"):
+    if name in ("tokenizer.json", "vocab.json", *TOLD) or not name.endswith(".json"):
         if name.endswith(".jinja"):
             yield Finding(file, NAMED, "a template, which Jinja runs in a sandbox when a chat is formatted")
         elif name == "model.onnx":
@@ -346,7 +347,7 @@ def judge_folder(
     whole: bool = True,
     root: Path | None = None,
 ) -> Iterator[Finding]:
-    """Yield the judgement on what a load reads of a folder.
+    """Yield the judgment on what a load reads of a folder.
 
     Args:
         folder: Folder of a checkpoint.

@@ -233,11 +233,14 @@ REMEDIES: Mapping[str, str] = {
 }
 """Remedies for entries that are instructions to transformers; for all others it is to remove the entry."""
 
+TOLD = ("training_record.json", "all_results.json", "trainer_state.json")
+"""Names of files that a card tells of. Their entries are data, and checked there."""
+
 READ = (
     *("*.safetensors", "*.safetensors.index*.json", "config.json", "generation_config.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("*.jinja", "vocab.txt", "vocab.json", "merges.txt", "*.model", "export.json", "model.onnx", "model.onnx.data"),
-    "training_record.json",
+    *TOLD,
 )
 """Names of files without code that a load reads."""
 
