@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 _ELSEWHERE = {
     "OnnxModel": ("installed.exported", "OnnxModel"),
-    "outlook_attention_matrix": ("registry.cool", "outlook_attention_matrix"),
+    "outlook_attention_matrix": ("families.cool.entry", "outlook_attention_matrix"),
     "LocalAttentionTrainer": ("training.trainer", "LocalAttentionTrainer"),
     "LocalAttentionTrainingArguments": ("training.arguments", "TrainingArguments"),
 }
@@ -18,15 +18,15 @@ _ELSEWHERE = {
 
 if TYPE_CHECKING:
     from hf_localattn import data as data
+    from hf_localattn import families as families
     from hf_localattn import hub as hub
     from hf_localattn import inspection as inspection
     from hf_localattn import models as models
-    from hf_localattn import registry as registry
     from hf_localattn import resources as resources
     from hf_localattn import tasks as tasks
+    from hf_localattn.families.cool.entry import outlook_attention_matrix
     from hf_localattn.installed.exported import OnnxModel
     from hf_localattn.models import *  # noqa: F403
-    from hf_localattn.registry.cool import outlook_attention_matrix
     from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments
     from hf_localattn.training.trainer import LocalAttentionTrainer
 
@@ -57,5 +57,5 @@ else:
 
 __version__ = "0.2.0"
 
-if "hf_localattn_command" not in sys.modules:  # the command imports the registry only when needed
-    importlib.import_module(f"{__name__}.registry")
+if "hf_localattn_command" not in sys.modules:  # the command imports the families only when needed
+    importlib.import_module(f"{__name__}.families")

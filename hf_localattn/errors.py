@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 INTERRUPTED = 130
 """Exit code of programs that end by Ctrl-C, as in shells."""
@@ -26,6 +27,12 @@ class CheckpointError(Exception):
 def join_names(names: Sequence[str], most: int = 10) -> str:
     """Join the first `most` names by commas and add the number of remaining names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def shorten(value: Any) -> str:
+    """Return the `repr` of a value, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 @contextmanager

@@ -80,7 +80,7 @@ SAMPLES = _PACKAGE / "resources" / "samples"
 
 def family_names() -> list[str]:
     """Return the names of all families. Each family has a file of text for its cards."""
-    return sorted(path.stem.replace("_", "-") for path in (_PACKAGE / "registry").glob("*.yaml"))
+    return sorted(path.parent.name.replace("_", "-") for path in (_PACKAGE / "families").glob("*/card.yaml"))
 
 
 def family_notes(name: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def family_notes(name: str) -> dict[str, Any]:
     `task`, and `finds_cues`. A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text
     of the card's program.
     """
-    path = _PACKAGE / "registry" / f"{name.replace('-', '_')}.yaml"
+    path = _PACKAGE / "families" / name.replace("-", "_") / "card.yaml"
     notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return notes
 

@@ -1,25 +1,27 @@
-"""Parsing of JSON, YAML and `name=value` words into plain values. Each error names the place."""
+"""Parsing of JSON, YAML and `name=value` words into plain values, and CSV. Each error names the place."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
 
 
 def read_utf8(path: str | Path) -> str:
-    """Read a UTF-8 text file without its byte-order mark.
+    """Read a UTF-8 text file without its byte-order mark. Line ends stay as they are.
 
     Raises:
         FileNotFoundError: The file does not exist.
         ValueError: The file is not UTF-8. The message names the file and the byte.
     """
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        return Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start}); re-save it.") from None
 
@@ -33,10 +35,10 @@ def parse_json(text: str, name: str, first_line: int = 1) -> Any:
         first_line (*optional*, defaults to 1): Line of the file in which the text begins.
 
     Raises:
-        ValueError: The text is not valid JSON. The message names the file and the line.
+        ValueError: The text is not valid JSON, or an object has a key twice. The message names the file and the line.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_object_of)
         if re.search(r"\\u[dD]", text):  # half of a character cannot be encoded
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
@@ -44,6 +46,16 @@ def parse_json(text: str, name: str, first_line: int = 1) -> Any:
         raise ValueError(f"{name}, line {line}, column {error.colno}: invalid JSON: {error.msg}.") from error
     except (ValueError, RecursionError) as error:  # half of a character, a number of thousands of digits, nesting
         raise ValueError(f"{name}, line {first_line}: invalid JSON: {error}.") from None
+    return value
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; raise `ValueError` if it has a key twice, of which json would keep the last."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"an object has the key {repeated!r} twice; remove one")
     return value
 
 
@@ -60,6 +72,16 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return content
 
 
+class _Loader(yaml.SafeLoader):
+    """Loader that refuses a mapping with a key twice, of which yaml would keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        if repeated := [key for key in keys if keys.count(key) > 1]:
+            raise ValueError(f"line {node.start_mark.line + 1}: the key {repeated[0]!r} is there twice; remove one")
+        return super().construct_mapping(node, deep=deep)
+
+
 def parse_yaml(text: str, where: str) -> Any:
     """Parse a YAML text with one document.
 
@@ -67,7 +89,7 @@ def parse_yaml(text: str, where: str) -> Any:
         ValueError: The text is not valid YAML. The message begins with `where`.
     """
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text, Loader=_Loader)
         json.dumps(value, default=str)  # refuses a list that contains itself, by an alias
     except Exception as error:  # invalid tags raise errors of any type: `!!bool x` raises KeyError
         raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None
@@ -106,3 +128,12 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             raise ValueError(f"{assignment!r} is not of the form field=value, such as num_local_layers=2.")
         fields[name] = read_value(value, assignment)
     return fields
+
+
+def format_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV, in which each cell with a line feed or a carriage return is quoted."""
+    lines: list[str] = []
+    # csv quotes the characters of its line end alone
+    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n")
+    writer.writerows(rows)
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)

@@ -19,9 +19,9 @@ from transformers import (
 )
 
 from hf_localattn.errors import join_names, loading
+from hf_localattn.families import AUTO_CLASSES, FAMILIES, family_of, task_of_class
 from hf_localattn.installed.files import quiet_weights
 from hf_localattn.names import resolve_backbone
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, task_of_class
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def load_checkpoint(
 
     Args:
         name: Hub id or folder.
-        task (*optional*): Key of `hf_localattn.registry.AUTO_CLASSES`. Defaults to the head that the model was saved
+        task (*optional*): Key of `hf_localattn.families.AUTO_CLASSES`. Defaults to the head that the model was saved
             with.
         settings (*optional*): Settings of the tokenizer.
         config_name (*optional*): Hub id or folder of the configuration, if not the model's.

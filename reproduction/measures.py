@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from hf_localattn.registry import family_of
+from hf_localattn.families import family_of
 from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.training.models import load_model_and_tokenizer
 

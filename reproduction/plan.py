@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 import hf_localattn
+from hf_localattn.families import FAMILIES
 from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
 from hf_localattn.parsing import format_assignments, format_value, read_value
-from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_parser
 from hf_localattn.studies.script_command import ScriptCommand, content_digest
 from hf_localattn.tasks.task import LIMITS

@@ -15,11 +15,11 @@ import torch
 import yaml
 from tqdm.auto import tqdm
 
+from hf_localattn.families import FAMILIES
 from hf_localattn.files import atomic_write, discard
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.names import RUN
 from hf_localattn.parsing import read_json
-from hf_localattn.registry import FAMILIES
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
 from hf_localattn.studies.results import finished, write_results
 from hf_localattn.studies.search import RESULTS as SEARCHED

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import BeforeValidator, PositiveInt
 
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from reproduction.corpora import FOLDER, Entry, named
 from reproduction.reductions import REDUCTIONS
 

@@ -19,7 +19,7 @@ import torch
 from transformers import AutoModel
 from transformers.utils import logging as transformers_logging
 
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from tests.models.tiny import TRACEABLE, adapted, tiny_model, token_ids
 
 ROOT = Path(__file__).parent.parent

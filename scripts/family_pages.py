@@ -13,8 +13,8 @@ from pathlib import Path
 
 import yaml
 
+from hf_localattn.families import get_family
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
-from hf_localattn.registry import get_family
 from reproduction.tables import table_names
 
 ROOT = Path(__file__).resolve().parent.parent

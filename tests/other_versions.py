@@ -45,7 +45,7 @@ def site(folder):
 
 def parts():
     """Yield models and tokenizers: a name, the Auto class that loads it, the part, and its inputs."""
-    from hf_localattn.registry import AUTO_CLASSES, FAMILIES
+    from hf_localattn.families import AUTO_CLASSES, FAMILIES
     from tests.models.test_generation import tiny_generator
     from tests.models.test_tokenizers import KINDS, TOKENIZERS, backbone_of
     from tests.models.tiny import ENCODER_HEADS, adapted, tiny_model
@@ -70,7 +70,7 @@ def parts():
 
 def saved_pipelines(folder):
     """Save what pipelines run, and yield the names, tasks, inputs and settings of the pipelines that a model names."""
-    from hf_localattn.registry import FAMILIES
+    from hf_localattn.families import FAMILIES
     from tests.models import test_pipelines
 
     for family in FAMILIES:

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from tests.fresh_process import run_fresh
 from tests.models.test_generation import tiny_generator
 from tests.models.tiny import CASES, ablations_of, adapted, loss, tiny_config, tiny_model, token_ids

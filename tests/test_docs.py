@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from tests.test_public_api import public_names
 
 ROOT = Path(__file__).parent.parent

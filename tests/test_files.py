@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hf_localattn import files
+from hf_localattn.families import FAMILIES
 from hf_localattn.files import LOCK, atomic_directory, atomic_write, claimed, discard, remove_leftovers
 from hf_localattn.names import NO_FAMILY, SAMPLES, family_names, find_family, find_files
 from hf_localattn.parsing import parse_yaml, read_json
-from hf_localattn.registry import FAMILIES
 from tests.script_helpers import load_main
 
 FORK = multiprocessing.get_context("fork")

@@ -101,13 +101,13 @@ def test_importing_the_package_registers_and_brings_only_what_models_need():
     program = """
 import hf_localattn
 from transformers import CONFIG_MAPPING, AutoModelForQuestionAnswering, AutoTokenizer
-for family in hf_localattn.registry.FAMILIES.values():
+for family in hf_localattn.families.FAMILIES.values():
     assert CONFIG_MAPPING[family.config.model_type] is family.config
 assert hf_localattn.CoolConfig in AutoModelForQuestionAnswering._model_mapping
 """
     programs = """
 import runpy
-for name in ("data", "hub", "inspection", "models", "registry", "resources", "tasks"):
+for name in ("data", "families", "hub", "inspection", "models", "resources", "tasks"):
     assert getattr(hf_localattn, name).__name__ == f"hf_localattn.{name}"
 runpy.run_module("hf_localattn", run_name="__main__", alter_sys=True)
 """

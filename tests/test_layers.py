@@ -14,7 +14,7 @@ LAYERS = [
     {"installed"},
     {"bundled"},
     {"pipelines"},
-    {"registry"},
+    {"families"},
     {"data", "metrics"},
     {"pretrained"},
     {"hub"},

@@ -20,9 +20,9 @@ from packaging.version import Version
 
 import hf_localattn
 from hf_localattn.extras import EXTRAS
+from hf_localattn.families import FAMILIES
 from hf_localattn.models.configuration_local_attention import VERSION
 from hf_localattn.names import family_notes
-from hf_localattn.registry import FAMILIES
 from tests.fresh_process import run_fresh
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,7 +123,7 @@ sys.modules.update(dict.fromkeys(hidden))
 
 import hf_localattn
 assert hf_localattn.__file__.startswith(sys.argv[1])
-from hf_localattn import hub, inspection, models, registry, resources
+from hf_localattn import families, hub, inspection, models, resources
 from hf_localattn_command import main
 from transformers import pipeline
 

@@ -16,7 +16,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.multiprocessing import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from tests.models.tiny import loss, tiny_model, token_ids
 from tests.qa_helpers import write_jsonl
 from tests.script_helpers import ROOT, load_main

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hf_localattn
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 
 SNAPSHOT = Path(__file__).with_name("public_names.json")
 MODULES = (
@@ -18,7 +18,7 @@ MODULES = (
     "hf_localattn.hub",
     "hf_localattn.inspection",
     "hf_localattn.models",
-    "hf_localattn.registry",
+    "hf_localattn.families",
     "hf_localattn.tasks",
 )
 

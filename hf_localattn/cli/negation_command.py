@@ -67,7 +67,7 @@ def negation(
         check_checkpoint(model)
     from transformers import pipeline
 
-    import hf_localattn.registry  # noqa: F401 (registers the pipeline)
+    import hf_localattn.families  # noqa: F401 (registers the pipeline)
 
     with loading("model", model or "negation"):
         finder: Any = pipeline("negation", model=model, convention=convention, split_lines=split_lines)

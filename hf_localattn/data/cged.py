@@ -9,7 +9,8 @@ from pathlib import Path
 from datasets import Dataset, Features
 
 from hf_localattn.data import xml
-from hf_localattn.data.rows import SKIP, EmptyText, Record, Source, convert_rows, read_text, shorten
+from hf_localattn.data.rows import SKIP, EmptyText, Record, Source, convert_rows, read_text
+from hf_localattn.errors import shorten
 
 CGED_TYPES = ("R", "M", "S", "W")
 """Types of errors: redundant word, missing word, wrong word (selection), wrong word order."""

@@ -31,8 +31,8 @@ from hf_localattn.data.rows import (
     label_column,
     open_source,
     row_indices,
-    shorten,
 )
+from hf_localattn.errors import shorten
 
 CHOICE_FEATURES = Features({"context": Value("string"), "choices": List(Value("string")), "label": Value("int64")})
 

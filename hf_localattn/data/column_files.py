@@ -8,7 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from hf_localattn.data.rows import read_text, shorten
+from hf_localattn.data.rows import read_text
+from hf_localattn.errors import shorten
 
 Line = tuple[int, list[str]]
 """A line number, and the word of the line with its label if there is one. Lines between sentences have no columns."""
@@ -24,10 +25,25 @@ _split_at_blanks = re.compile("[ \t]+").split
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number of each line, counted from 1, and the line without its line break."""
+    """Yield the number of each line, counted from 1, and the line without its line break.
+
+    Raises:
+        ValueError: A carriage return is inside a line.
+    """
     # not `splitlines`, nor `split` and `strip` without arguments: words may contain U+0085, U+00A0 and the like
-    for line_number, line in enumerate(read_text(path).split("\n"), start=1):
-        yield line_number, line.rstrip("\r")
+    for line_number, ended in enumerate(read_text(path).split("\n"), start=1):
+        line = ended.rstrip("\r")
+        if "\r" in line:
+            raise ValueError(
+                f"{path}, line {line_number}: has a carriage return inside; end lines by \\n or \\r\\n alone."
+            )
+        yield line_number, line
+
+
+def check_tag(label: str, where: str = "") -> None:
+    """Raise `ValueError` for a label of a word with a blank inside, which separates labels in predictions.txt."""
+    if len(label.split()) > 1:
+        raise ValueError(f"{where}the label {shorten(label)} has a blank inside; write {'_'.join(label.split())}.")
 
 
 def group_lines(lines: Iterable[Line]) -> Iterator[list[Line]]:
@@ -98,6 +114,7 @@ def read_conll(path: Path, label_column: int, require_labels: bool) -> Iterator[
             raise ValueError(
                 f"{path}, line {line_number}: the {empty} is empty; fill it in, and remove tabs at the end of lines."
             )
+        check_tag(label, f"{path}, line {line_number}: ")
         if begins_with_hash:
             doubtful.append((line_number, label))
         else:
@@ -160,6 +177,7 @@ def read_conllu(path: Path, label_column: int) -> Iterator[Line]:
             raise ValueError(
                 f"{path}, line {line_number}: the word or its label is empty; write {UNSPECIFIED} if it is unknown."
             )
+        check_tag(label, f"{path}, line {line_number}: ")
         yield line_number, [word, label]
 
 

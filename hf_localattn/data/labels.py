@@ -6,8 +6,7 @@ import json
 import logging
 import math
 import re
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,9 @@ from typing import Any
 import numpy as np
 from datasets import ClassLabel, Dataset, List, Value
 
-from hf_localattn.data.rows import PLACE, as_list, describe_value, label_column, shorten
-from hf_localattn.errors import join_names
+from hf_localattn.data.class_names import WHOLE
+from hf_localattn.data.rows import PLACE, as_list, describe_value, label_column
+from hf_localattn.errors import join_names, shorten
 from hf_localattn.extras import LazyExtra
 
 logger = logging.getLogger(__name__)
@@ -31,16 +31,14 @@ REGRESSION = "regression"
 MISSING_TEXTS = frozenset({"", "nan", "NaN", "NAN", "<NA>", "NaT"})
 """Texts of a missing value: a blank one, and those of pandas for a column converted to text."""
 
-UNCLEAR_TEXTS = frozenset({"none", "null", "na", "n/a"})
-"""Texts that are a class among names, and may be a missing value among numbers."""
-
 _DECIMAL = re.compile(
     r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
 )
-_WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
-_LIST_OF_PYTHON = re.compile(r"\[.*\]|\(\s*['\"].*\)|\{\s*['\"].*\}")
-_QUOTES_AND_INVISIBLE = "\"'\u200b\ufeff"
+_LIST_OF_PYTHON = re.compile(r"\[.*\]|\(\s*['\"].*\)|\{\s*['\"].*\}", re.DOTALL)
+_BREAK = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\\u2028\\u2029]")
+"""A line break or control character, all but the tab, which is a blank."""
+
 _LARGEST = float(np.finfo(np.float32).max)
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
@@ -61,7 +59,7 @@ class Labels:
         if self.problem_type == REGRESSION:
             return "a score"
         quantity = "any number of" if self.problem_type == MULTI_LABEL else "one of"
-        return f"{quantity} {len(self.names)} classes ({join_names(self.names, 20)})"
+        return f"{quantity} {len(self.names)} classes ({join_names([repr(name) for name in self.names], 20)})"
 
     @property
     def num_labels(self) -> int:
@@ -148,6 +146,11 @@ class LabelFormat:
         if isinstance(label, bool):
             label = str(label).lower()  # as in JSON
         if isinstance(label, str) and label.strip():
+            if _BREAK.search(label.strip()):
+                raise ValueError(
+                    f"the label {shorten(label)} has a line break or a control character: remove it, or write two"
+                    ' classes as ["a", "b"].'
+                )
             name = " ".join(label.split())
         elif isinstance(label, (int, float)):
             name = str(label)
@@ -166,7 +169,7 @@ class LabelFormat:
         names = self.names or ()
         if name in names and is_text:
             return name
-        index = int(float(name)) if _WHOLE.fullmatch(name) else -1
+        index = int(float(name)) if WHOLE.fullmatch(name) else -1
         if not 0 <= index < len(names):
             classes = f"{join_names(names, 20)}; or 0 to {len(names) - 1}"
             label = shorten(name) if is_text else name
@@ -179,10 +182,10 @@ class LabelFormat:
 def parse_value(value: Any) -> Any:
     """Return the value of a field or a cell: None if it is missing, a list if it is the text of a JSON list.
 
-    Blanks around and between words of a text are single spaces.
+    Blanks around a text are no part of it.
     """
     if isinstance(value, str):
-        text = " ".join(value.split())
+        text = value.strip()
         return None if text in MISSING_TEXTS else as_list(text)
     is_nan = isinstance(value, float) and math.isnan(value)
     return None if is_nan else value
@@ -190,7 +193,7 @@ def parse_value(value: Any) -> Any:
 
 def read_score(label: Any) -> float:
     """Convert a value to a finite number, of 32 bits at most."""
-    is_name = isinstance(label, str) and not (_WHOLE.fullmatch(label) or _DECIMAL.fullmatch(label))
+    is_name = isinstance(label, str) and not (WHOLE.fullmatch(label) or _DECIMAL.fullmatch(label))
     score = math.nan
     if not is_name and not isinstance(label, bool):
         with suppress(TypeError, ValueError, OverflowError):
@@ -234,7 +237,7 @@ def infer_format(values: Iterable[Any]) -> tuple[str, int | None]:
         length = len(lists[0])
         are_vectors = length > 1 and all(_is_vector(label, length) for label in lists)
         return MULTI_LABEL, length if are_vectors else 0
-    if problem_type == REGRESSION and len(texts) <= 20 and all(map(_WHOLE.fullmatch, texts)):
+    if problem_type == REGRESSION and len(texts) <= 20 and all(map(WHOLE.fullmatch, texts)):
         # pandas writes whole numbers with ".0" if the column has a missing value
         logger.warning(
             "The labels are whole numbers with a decimal point (%s) and are taken for scores: pass --do_regression"
@@ -247,33 +250,6 @@ def infer_format(values: Iterable[Any]) -> tuple[str, int | None]:
 def _is_vector(label: list[Any], length: int) -> bool:
     are_bits = (isinstance(entry, (int, float)) and entry in (0, 1) for entry in label)
     return len(label) == length and all(are_bits)
-
-
-def find_unclear_name(names: Sequence[str]) -> tuple[str, str] | None:
-    """Find a class name that may be another spelling of a name, or a missing value.
-
-    Two names are spellings of the same class if they are the same whole number or truth value, or differ only by
-    quotes or invisible characters.
-
-    Returns:
-        The name, and what is unclear; None if all names are clear.
-    """
-    first_spellings: dict[str | int, str] = {}
-    for name in names:
-        bare = unicodedata.normalize("NFC", name.strip(_QUOTES_AND_INVISIBLE))
-        key: str | int = bare
-        if bare.casefold() in ("true", "false"):
-            key = int(bare.casefold() == "true")
-        elif _WHOLE.fullmatch(bare):
-            key = int(bare.partition(".")[0])
-        other = first_spellings.setdefault(key, name)
-        if other != name:
-            return name, f"is another spelling of {other!r}; use one of them"
-    unclear = [name for name in names if name.casefold() in UNCLEAR_TEXTS]
-    others = [name for name in names if name not in unclear]
-    if unclear and others and all(map(_WHOLE.fullmatch, others)):
-        return unclear[0], "may be a class or a missing value; leave its cell empty, or rename the class"
-    return None
 
 
 def labels_of(rows: Dataset) -> Labels | None:

@@ -24,9 +24,9 @@ from hf_localattn.data.rows import (
     make_dataset,
     open_source,
     row_indices,
-    shorten,
 )
 from hf_localattn.data.written_negation import is_pattern_file, write_sentences
+from hf_localattn.errors import shorten
 from hf_localattn.models.negation_finder import CUE_KINDS, CUE_TYPES, OUTSIDE
 from hf_localattn.models.negation_text import affix_offsets
 

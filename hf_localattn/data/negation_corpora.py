@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hf_localattn.data.column_files import Line, group_lines, read_lines
-from hf_localattn.data.rows import read_text, shorten
+from hf_localattn.data.rows import read_text
 from hf_localattn.data.xml import Element, attribute, parse_xml
+from hf_localattn.errors import shorten
 from hf_localattn.models.negation_finder import CUE_KINDS
 
 NUMBER = 1

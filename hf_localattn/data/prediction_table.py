@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 from datasets import Dataset
 
 from hf_localattn.data.rows import INPUT, row_indices
+from hf_localattn.parsing import format_csv
 
 INDEX = "row_index"
 
@@ -40,13 +39,11 @@ def prediction_table(rows: Dataset, names: Iterable[object], predictions: Iterab
     """
     inputs = [json.loads(text) for text in rows[INPUT]]
     columns = dict.fromkeys(name for record in inputs for name in record)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([INDEX, *columns, *prediction_columns(names)])
+    table = [[INDEX, *columns, *prediction_columns(names)]]
     for index, record, prediction, row in zip(row_indices(rows), inputs, predictions, shares, strict=True):
         cells = [_cell(record.get(name)) for name in columns]
-        writer.writerow([index, *cells, prediction, *(f"{share:.6g}" for share in row)])
-    return text.getvalue()
+        table.append([index, *cells, prediction, *(f"{share:.6g}" for share in row)])
+    return format_csv(table)
 
 
 def _cell(value: Any) -> str:

@@ -29,8 +29,8 @@ from hf_localattn.data.rows import (
     label_column,
     open_source,
     row_indices,
-    shorten,
 )
+from hf_localattn.errors import shorten
 from hf_localattn.models.pipeline_question_answering import (
     MIN_NEW_TOKENS,
     Offsets,
@@ -90,7 +90,10 @@ def load_squad(
         if isinstance(name, bool) or not isinstance(name, (str, int)):
             raise ValueError(f"the field 'id' must be a text or a whole number; found {describe_value(name)}.")
         texts, starts = _read_answers(answers.read(record))
-        if texts and record.get("is_impossible") is True:
+        is_impossible = record.get("is_impossible")
+        if not isinstance(is_impossible, bool | None):
+            raise ValueError(f"the field 'is_impossible' must be true or false; found {shorten(is_impossible)}.")
+        if texts and is_impossible:
             raise ValueError("the question has an answer, but `is_impossible` is true; correct one of them.")
         for text, start in zip(texts, starts, strict=True):
             _check_answer(passage, text, start)

@@ -1,16 +1,13 @@
 """Rows of every task: reading them from a file, a data set or a part of a stream, and checking each of them once."""
 
-# csv and json are read here: `datasets` turns a label 1 into 1.0 if another one is 2.0, treats a missing field like
-# null, fills up rows of a table that are too short, and knows no line numbers.
+# csv and json are read here and in tables.py: `datasets` turns a label 1 into 1.0 if another one is 2.0, treats a
+# missing field like null, fills up rows of a table that are too short, and knows no line numbers.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import logging
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,6 +18,8 @@ from typing import Any, TypeAlias
 from datasets import Dataset, Features, Value
 from datasets.table import InMemoryTable
 
+from hf_localattn.data.tables import read_table
+from hf_localattn.errors import shorten
 from hf_localattn.parsing import parse_json, read_utf8
 
 logger = logging.getLogger(__name__)
@@ -49,9 +48,6 @@ KNOWN_LABEL = "known_label"
 
 LABELED = "labeled_samples"
 """Metric with the number of scored rows, if other rows have no label."""
-
-# a whole field of a tab-separated file in quotes; quotes in it are doubled
-_QUOTED_FIELD = re.compile(r'(?<![^\t\n])"((?:[^"]|"")*+)"(?=[\t\n]|\r\n|\Z)')
 
 SKIP = "correct the row, or leave out such rows with skip_empty=True (scripts: --skip_empty)."
 
@@ -346,12 +342,6 @@ def check_is_fast(tokenizer: Any, purpose: str) -> None:
         raise ValueError(f"{type(tokenizer).__name__} is not a fast tokenizer, and {purpose}.")
 
 
-def shorten(value: Any) -> str:
-    """Return the `repr` of a value, cut to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
@@ -366,7 +356,7 @@ def _read_rows(path: Path, suffixes: Sequence[str], holds: str) -> list[tuple[st
         raise ValueError(f"{path}: {holds} are read from files that end in {', '.join(suffixes)}.")
     text = read_text(path)
     if path.suffix in TABLE_SUFFIXES:
-        return list(_separated(path, text))
+        return list(read_table(path, text))
     # not `splitlines`: texts may contain U+2028 and other line separators unescaped
     lines = text.split("\n")
     if path.suffix == ".jsonl":
@@ -387,59 +377,6 @@ def _json_lines(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
     for line_number, line in enumerate(lines, start=1):
         if line.strip():
             yield f"line {line_number}", parse_json(line, str(path), line_number)
-
-
-def _separated(path: Path, text: str) -> Iterator[tuple[str, Record]]:
-    # A quoted field of .csv may contain line breaks.
-    quoting: Any = _tab_format(path, text) if path.suffix == ".tsv" else {"strict": True}
-    reader = csv.reader(io.StringIO(text, newline=""), **quoting)
-    first_line = 1  # of a row
-    try:
-        header = next(reader)
-        if repeated := sorted({name for name in header if header.count(name) > 1}):
-            raise ValueError(f"{path}, line 1: the column {repeated[0]!r} is there twice; rename one.")
-        first_line = reader.line_num + 1
-        for values in filter(None, reader):
-            if len(values) != len(header):
-                raise ValueError(
-                    f"{path}, line {reader.line_num}: {len(values)} fields, but the header has {len(header)}; save"
-                    " rows whose fields hold the separator as .jsonl."
-                )
-            yield f"line {reader.line_num}", dict(zip(header, values, strict=True))
-            first_line = reader.line_num + 1
-    except csv.Error as error:
-        place = f"{path}, line {reader.line_num}"
-        if first_line < reader.line_num:
-            place += f", in the row that begins in line {first_line}"
-        problem = str(error)
-        if "field limit" in problem:
-            problem = (
-                f"a cell has more than {csv.field_size_limit():,} characters, perhaps since a quote is not closed"
-            )
-        raise ValueError(f"{place}: {problem}; correct it, or save as .jsonl.") from None
-
-
-def _tab_format(path: Path, text: str) -> dict[str, Any]:
-    """Return the options to read a tab-separated text: with quoting, as pandas writes it, or without, as GLUE has it.
-
-    Fields are quoted if the header is, or if a field is in quotes and has doubled ones inside. It is an error if other
-    quotes contradict that, or if a field with a tab or a line break may be quoted or not.
-    """
-    fields = list(_QUOTED_FIELD.finditer(text)) if '"' in text else []
-    signs_of_quoting = [field for field in fields if '""' in field[1] or field.start() == 0]
-    if '"' in _QUOTED_FIELD.sub("", text):
-        doubtful = [field for field in signs_of_quoting if "\n" not in field[1]]
-    elif signs_of_quoting:
-        return {"delimiter": "\t", "strict": True}
-    else:
-        doubtful = [field for field in fields if "\t" in field[1] or "\n" in field[1]]
-    if not doubtful:
-        return {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    line = text.count("\n", 0, doubtful[0].start()) + 1
-    raise ValueError(
-        f"{path}, line {line}: the quotes of {shorten(doubtful[0][0])} may belong to the text or around it; save the"
-        " rows as .jsonl."
-    )
 
 
 def _row_of(name: str, index: int) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 from datasets import ClassLabel, Dataset, Features, List, Value
 from transformers import PreTrainedTokenizerBase
 
+from hf_localattn.data.class_names import find_unclear_name
 from hf_localattn.data.labels import (
     MULTI_LABEL,
     REGRESSION,
     SINGLE_LABEL,
     LabelFormat,
-    find_unclear_name,
     infer_format,
     sorted_labels,
 )

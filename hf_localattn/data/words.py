@@ -16,7 +16,16 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from hf_localattn.data.cged import CGED_LABELS, load_cged
-from hf_localattn.data.column_files import CONLLU_COLUMNS, UNSPECIFIED, Line, group_lines, read_conll, read_conllu
+from hf_localattn.data.class_names import look_of
+from hf_localattn.data.column_files import (
+    CONLLU_COLUMNS,
+    UNSPECIFIED,
+    Line,
+    check_tag,
+    group_lines,
+    read_conll,
+    read_conllu,
+)
 from hf_localattn.data.rows import (
     PLACE,
     Column,
@@ -30,8 +39,8 @@ from hf_localattn.data.rows import (
     make_dataset,
     open_source,
     read_text,
-    shorten,
 )
+from hf_localattn.errors import shorten
 from hf_localattn.models.word_beginnings import keeps_word_beginnings
 from hf_localattn.parsing import parse_json
 
@@ -151,6 +160,8 @@ def load_label_names(path: str, columns: TokenColumns) -> list[str]:
 def _strip_names(names: Iterable[str], where: str) -> list[str]:
     """Return names of labels without blanks around them; raise `ValueError` if two are equal, or one is empty."""
     stripped = [name.strip() for name in names]
+    for name in stripped:
+        check_tag(name, f"{where}: ")
     if "" in stripped:
         raise ValueError(f"{where}: the name of label {stripped.index('')} is empty: give it one.")
     repeated = sorted(name for name in set(stripped) if stripped.count(name) > 1)
@@ -167,7 +178,7 @@ def check_labels(sentences: Dataset, names: Sequence[str]) -> None:
         for index, label in enumerate(labels):
             if label not in allowed:
                 raise ValueError(
-                    f"{where}, word {index + 1} ({shorten(tokens[index])}): the label {shorten(label)} is none of"
+                    f"{_word_in(where, tokens, index)}: the label {shorten(label)} is none of"
                     f" {shorten(', '.join(names))}; give all with --label_names_file."
                 )
 
@@ -195,7 +206,31 @@ def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip
     if not require_labels and names is None and _has_only(sentences, str(MISSING)):
         sentences = sentences.map(lambda labels: {"labels": []}, input_columns="labels", features=sentences.features)
     check_all_or_none(source, sentences, "labels")
+    _check_looks(sentences)
     return sentences
+
+
+def _check_looks(sentences: Dataset) -> None:
+    """Raise `ValueError` if two labels look equal, such as "O" and "O" with an invisible character."""
+    spellings: dict[str, str] = {}
+    for label in sorted(set(chain.from_iterable(sentences["labels"][:]))):
+        look = look_of(label)
+        other = spellings.setdefault(look, label)
+        if other != label or not look:
+            problem = f"looks like {other!r}; use one of them" if look else "has no visible character"
+            raise ValueError(f"{place_of_label(sentences, label)}: the label {label!r} {problem}.")
+
+
+def place_of_label(sentences: Dataset, label: str) -> str:
+    """Return the place of the first word with a label, for error messages."""
+    for where, tokens, labels in zip(*(sentences[name][:] for name in (PLACE, "tokens", "labels")), strict=True):
+        if label in labels:
+            return _word_in(where, tokens, labels.index(label))
+    raise KeyError(label)
+
+
+def _word_in(where: str, tokens: Sequence[str], index: int) -> str:
+    return f"{where}, word {index + 1} ({shorten(tokens[index])})"
 
 
 def _are_missing(tags: Any, names: Sequence[str] | None) -> bool:
@@ -210,6 +245,7 @@ def _has_only(sentences: Dataset, label: str) -> bool:
 
 def _read_label(tag: Any, names: Sequence[str] | None) -> str:
     if isinstance(tag, str) and tag.strip():
+        check_tag(tag.strip())
         return tag.strip()
     if not isinstance(tag, int) or isinstance(tag, bool):
         raise ValueError(f"a label must be a text or a whole number; found {describe_value(tag)}.")
@@ -237,6 +273,7 @@ def _load_columns(path: Path, lines: Iterable[Line], require_labels: bool) -> Da
         if require_labels:
             raise ValueError(f"{path}: has no labels: their column is {UNSPECIFIED!r} everywhere.")
         sentences = make_dataset([{**row, "labels": []} for row in rows], TOKEN_FEATURES)
+    _check_looks(sentences)
     return sentences
 
 

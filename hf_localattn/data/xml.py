@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.data.rows import shorten
+from hf_localattn.errors import shorten
 from hf_localattn.extras import LazyExtra
 
 etree = LazyExtra("lxml.etree", "train", "reading XML")

@@ -12,12 +12,12 @@ import torch
 from transformers import AutoConfig, PreTrainedModel
 
 from hf_localattn.errors import loading
+from hf_localattn.families import get_family
 from hf_localattn.files import LOCK, UNFINISHED, atomic_directory, atomic_write, claimed, remove_leftovers
 from hf_localattn.installed.backbones import family_fields
 from hf_localattn.installed.files import quiet_weights
 from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_tokenizer
-from hf_localattn.registry import get_family
 
 MOVING = "files are moved here"  # content of the marker file of a folder that `new_folder` has not finished
 
@@ -40,7 +40,7 @@ def init_checkpoint(
     folder is unchanged. If the process is killed, the same call writes it.
 
     Args:
-        family: Name of the family, a key of `hf_localattn.registry.FAMILIES`.
+        family: Name of the family, a key of `hf_localattn.families.FAMILIES`.
         backbone: Hub id or folder of the backbone; or "tiny" or "tiny-bart", small random backbones of this package.
         output_dir: Folder of the checkpoint. It must be empty or not exist.
         revision (*optional*, defaults to "main"): Branch, tag or commit of the backbone on the Hub.

@@ -18,12 +18,12 @@ from huggingface_hub import CommitInfo, HfApi, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
 from hf_localattn.errors import hub_upload_errors
+from hf_localattn.families import FAMILIES
 from hf_localattn.files import STAGING, claimed
 from hf_localattn.hub.model_card import CARD, write_card
 from hf_localattn.hub.record import RECORD
 from hf_localattn.hub.verify import EXTRA, LOADED, MISSING, WEIGHTS, is_regular, verify_checkpoint
 from hf_localattn.names import read_config
-from hf_localattn.registry import FAMILIES
 
 logger = logging.getLogger(__name__)
 

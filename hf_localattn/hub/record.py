@@ -48,7 +48,7 @@ class TrainingRecord:
     """Record of a training run. It is uploaded to the Hub, so it has no local paths or tokens.
 
     Args:
-        task: Name of the task, a key of `hf_localattn.registry.AUTO_CLASSES`.
+        task: Name of the task, a key of `hf_localattn.families.AUTO_CLASSES`.
         base_model (*optional*): Hub id of the model that was fine-tuned. None for a local folder.
         dataset (*optional*): Hub id of the data set. None for local files.
         dataset_config (*optional*): Configuration of the data set.

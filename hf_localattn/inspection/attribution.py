@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.families import family_of, task_of_class
 from hf_localattn.inspection.maps import local_map_of
 from hf_localattn.inspection.reading import Encoded, Text, encode, evaluating
 from hf_localattn.inspection.weights import TokenWeights, gates_of, weighs_tokens
 from hf_localattn.models.forward_inputs import accepted_inputs
-from hf_localattn.registry import family_of, task_of_class
 
 ATTRIBUTED_TASKS = ("text-classification", "token-classification", "question-answering")
 """Tasks whose heads have a score for single texts."""

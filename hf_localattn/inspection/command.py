@@ -11,6 +11,7 @@ from typing import Any
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.errors import loading
+from hf_localattn.families import family_of, task_of_class
 from hf_localattn.files import atomic_write
 from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
 from hf_localattn.inspection.draw import draw_features, draw_gates, draw_maps, draw_token_weights, picture
@@ -20,7 +21,6 @@ from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
 from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_checkpoint
-from hf_localattn.registry import family_of, task_of_class
 
 GATES = "gates"
 TOKENS = "tokens"

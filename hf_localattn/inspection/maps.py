@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.families import View, family_of
 from hf_localattn.inspection.reading import Reading, read
-from hf_localattn.registry import View, family_of
 
 SELF = "self"
 LOCAL = "local"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_localattn.families import FAMILIES, View, family_of
 from hf_localattn.inspection.maps import EQUAL, are_equal
 from hf_localattn.inspection.reading import Text, read_all, weights_of
-from hf_localattn.registry import FAMILIES, View, family_of
 
 
 @dataclass(frozen=True, eq=False)

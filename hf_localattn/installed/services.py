@@ -25,7 +25,7 @@ class PackageServices(InstalledServices):
     """All services that `InstalledServices` names.
 
     Args:
-        warn_of_inactive_fields: Function that warns of fields of a configuration without effect. The registry knows
+        warn_of_inactive_fields: Function that warns of fields of a configuration without effect. `families` knows
             them, which is built upon this module.
     """
 

@@ -1,6 +1,7 @@
 """BLEU, ROUGE-L and METEOR of generated texts, without downloads."""
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,9 @@ rouge = LazyExtra("torchmetrics.functional.text.rouge", *PURPOSE)
 corpora = LazyExtra("nltk.corpus", *PURPOSE)
 meteor = LazyExtra("nltk.translate.meteor_score", *PURPOSE)
 tokenize = LazyExtra("nltk.tokenize", *PURPOSE)
+
+WITHOUT_BLANKS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+"""Scripts without blanks between words, as the names of their characters begin."""
 
 
 def meteor_name() -> str:
@@ -31,11 +35,14 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
         references: List of reference texts, one per prediction, not tokenized.
 
     Returns:
-        bleu: Corpus BLEU-4 of sacrebleu.
+        bleu: Corpus BLEU-4 of sacrebleu, with the tokenization that suits the script of the references
+            (`tokenization_of`).
         bleu_signature: Settings of sacrebleu; only values with the same signature are comparable.
-        rouge_l: Mean F1 of the longest common subsequence of words, which are matches of [a-z0-9]+.
-        meteor: Mean METEOR (2007 version, nltk) with exact, stem and WordNet matches, and nltk's tokenizer. Without
-            WordNet (`nltk.download("wordnet")`) synonyms do not match, and the key is meteor_no_synonyms.
+        rouge_l: Mean F1 of the longest common subsequence of words. They are matches of [a-z0-9]+ if all letters of
+            the references are ASCII, otherwise the tokens of BLEU.
+        meteor: Mean METEOR (2007 version, nltk) with exact, stem and WordNet matches. Words are those of nltk's
+            tokenizer if all letters of the references are ASCII, otherwise the tokens of BLEU. Without WordNet
+            (`nltk.download("wordnet")`) synonyms do not match, and the key is meteor_no_synonyms.
 
     Published values for question generation often come from other tools (multi-bleu.perl, METEOR 1.5): do not compare.
 
@@ -46,20 +53,44 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
         >>> round(scores["bleu"], 1), round(scores["rouge_l"], 1)
         (42.7, 75.0)
     """
-    of_corpus = bleu.BLEU(lowercase=True)
+    tokenization = tokenization_of(references)
+    of_corpus = bleu.BLEU(lowercase=True, tokenize=tokenization)
     score = of_corpus.corpus_score(predictions, [references]).score
-    rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL")["rougeL_fmeasure"]
+
+    def split(text: str) -> list[str]:
+        words: list[str] = of_corpus.tokenizer(text).split()
+        return words
+
+    is_ascii = tokenization == "13a"
+    options = {} if is_ascii else {"normalizer": str.lower, "tokenizer": split}
+    rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL", **options)["rougeL_fmeasure"]
+    words_of = _words if is_ascii else split
     name = meteor_name()
     wordnet = corpora.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
     by_text = []
     for gold, text in zip(references, predictions, strict=True):
-        by_text.append(meteor.single_meteor_score(_words(gold), _words(text), wordnet=wordnet))
+        by_text.append(meteor.single_meteor_score(words_of(gold), words_of(text), wordnet=wordnet))
     return {
         "bleu": score,
         "bleu_signature": str(of_corpus.get_signature()),
         "rouge_l": 100 * float(rouge_l),
         name: 100 * sum(by_text) / len(by_text),
     }
+
+
+def tokenization_of(texts: Iterable[str]) -> str:
+    """Return the tokenization of sacrebleu that suits texts.
+
+    Returns:
+        "13a", the default, for letters of ASCII; "zh", each ideograph a word, for Chinese; "char", each character a
+        word, for other scripts without blanks; "intl", words between the punctuation of Unicode, for the rest.
+    """
+    letters = {character for text in texts for character in set(text) if not character.isascii()}
+    scripts = {unicodedata.name(letter, "").split(" ")[0] for letter in letters if letter.isalpha()}
+    unspaced = scripts.intersection(WITHOUT_BLANKS)
+    if unspaced:
+        return "zh" if unspaced == {"CJK"} else "char"
+    return "intl" if scripts else "13a"
 
 
 def _words(text: str) -> list[str]:

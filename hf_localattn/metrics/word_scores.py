@@ -69,6 +69,16 @@ def is_tagging_scheme(labels: Set[str]) -> bool:
     return bool(tags) and is_marked and any(letters <= set(scheme) for scheme in SCHEMES.values())
 
 
+def find_stray_tag(labels: Set[str]) -> str | None:
+    """Return a label that is not of the tagging scheme of the others, such as "o" beside "O" and "B-PER".
+
+    Entities could not be scored because of it. None if there is no scheme, or no such label.
+    """
+    tags = {label for label in labels if label == "O" or re.fullmatch("[A-Z]-.+", label)}
+    strays = labels - tags
+    return min(strays) if strays and is_tagging_scheme(tags) else None
+
+
 def entity_scores(predictions: LabelLists, references: LabelLists) -> dict[str, float]:
     """Return precision, recall and F1 of entities, and the accuracy of all labels."""
     result = entities(predictions, references)

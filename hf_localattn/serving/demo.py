@@ -11,6 +11,7 @@ from typing import Any
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.bundled import NEGATION, negation_model
+from hf_localattn.families import family_of, task_of_class
 from hf_localattn.hub import TrainingRecord
 from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
 from hf_localattn.inspection.command import labels, load
@@ -18,7 +19,6 @@ from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
 from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
 from hf_localattn.pipelines import language_warning
-from hf_localattn.registry import family_of, task_of_class
 from hf_localattn.serving.page import WIDGETS, add_widget, launch, load_pipe
 
 MOST_TOKENS = 128  # of a map; a larger one would be slow to transfer and to show

@@ -16,11 +16,11 @@ from huggingface_hub import CommitOperationAdd, HfApi, SpaceCard, SpaceCardData
 from transformers import AutoConfig
 
 from hf_localattn.errors import hub_upload_errors, loading
+from hf_localattn.families import family_of
 from hf_localattn.hub import TrainingRecord
 from hf_localattn.hub.push import published_text
 from hf_localattn.names import read_config
 from hf_localattn.parsing import read_json
-from hf_localattn.registry import family_of
 from hf_localattn.serving import page
 from hf_localattn.serving.demo import example_text, page_task
 

@@ -13,8 +13,8 @@ import torch
 from transformers import PreTrainedModel, PrinterCallback
 from transformers.utils import ModelOutput
 
+from hf_localattn.families import task_of_class
 from hf_localattn.installed.exported import OnnxModel
-from hf_localattn.registry import task_of_class
 from hf_localattn.tasks import TASKS, Run, prepare_run
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.reading import build_arguments, read_options

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hf_localattn.extras import import_extra
 from hf_localattn.files import atomic_write
+from hf_localattn.parsing import format_csv
 from hf_localattn.studies.results import write_results
 
 COLUMNS = ("score", "A", "B", "A - B", "95 % interval", "corrected p (n)", "d")
@@ -143,14 +144,12 @@ def _write_json(path: Path, table: Table) -> None:
 
 
 def _write_csv(path: Path, table: Table) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = ("difference", "p_value", "corrected_p_value", "effect_size", "pairs")
-    writer.writerow(["score", table.first, table.second, "low", "high", *names])
+    lines: list[list[Any]] = [["score", table.first, table.second, "low", "high", *names]]
     for row in table.rows:
         interval = row.comparison.interval or ("", "")
-        writer.writerow([row.name, *row.means, *interval, *(getattr(row.comparison, name) for name in names)])
-    atomic_write(path, text.getvalue())
+        lines.append([row.name, *row.means, *interval, *(getattr(row.comparison, name) for name in names)])
+    atomic_write(path, format_csv(lines))
 
 
 def _write_latex(path: Path, table: Table) -> None:

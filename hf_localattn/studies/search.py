@@ -18,9 +18,9 @@ from transformers import AutoConfig
 
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
+from hf_localattn.families import get_family
 from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.parsing import format_assignments, format_value
-from hf_localattn.registry import get_family
 from hf_localattn.studies import search_space
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, in_parallel, open_workers

@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from hf_localattn.families import get_family
 from hf_localattn.models.configuration_local_attention import field_types
 from hf_localattn.names import NO_FAMILY
 from hf_localattn.parsing import parse_json, parse_yaml, read_utf8
-from hf_localattn.registry import get_family
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 SEARCHABLE = (

@@ -13,9 +13,9 @@ import datasets
 from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.errors import join_names
+from hf_localattn.families import FAMILIES
 from hf_localattn.files import atomic_write
 from hf_localattn.hub.record import Score, describe_rivals
-from hf_localattn.registry import FAMILIES
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
 from hf_localattn.tasks.splits import load_splits
 from hf_localattn.tasks.stream import check_streaming

@@ -14,8 +14,8 @@ from transformers import DataCollatorWithPadding, PreTrainedConfig, PreTrainedMo
 
 from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.data.rows import LABELED, Data, Source, labeled_rows, open_source, row_indices
+from hf_localattn.families import family_of
 from hf_localattn.models.forward_inputs import longest_input
-from hf_localattn.registry import family_of
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.data_arguments import DataArguments as DataArguments
 from hf_localattn.training.trainer import TaskTrainer
@@ -77,7 +77,7 @@ class Task:
     name: ClassVar[str]
     """Key of the task in `hf_localattn.tasks.TASKS`."""
     model_task: ClassVar[str]
-    """Key of the model classes in `hf_localattn.registry.AUTO_CLASSES`."""
+    """Key of the model classes in `hf_localattn.families.AUTO_CLASSES`."""
     DataArguments: ClassVar[type[DataArguments]]
     TrainingArguments: ClassVar[type[TrainingArguments]] = TrainingArguments
     trainer_class: ClassVar[type[TaskTrainer]] = TaskTrainer

@@ -24,11 +24,18 @@ from hf_localattn.data.words import (
     format_labels,
     load_label_names,
     load_sentences,
+    place_of_label,
     prepare_tokenizer,
     word_features,
 )
 from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
-from hf_localattn.metrics.word_scores import detection_scores, diagnosis_scores, entity_scores, select_metrics
+from hf_localattn.metrics.word_scores import (
+    detection_scores,
+    diagnosis_scores,
+    entity_scores,
+    find_stray_tag,
+    select_metrics,
+)
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.data_arguments import TokenClassificationDataArguments
@@ -82,6 +89,7 @@ class TokenClassification(Task):
         sentences = load_sentences(data, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
         if not self.data_labels:  # in the first split, with all rows, even if max_train_samples uses only some
             name = data.name if isinstance(data, Source) else str(data)
+            _check_scheme(sentences)
             self.data_labels.update(chain.from_iterable(sentences["labels"]), format_labels(name))
         return sentences
 
@@ -167,3 +175,13 @@ class TokenClassification(Task):
             labels = dict(zip(seen, next(predicted), strict=True)) if seen else {}
             lines[index] = " ".join(labels.get(word, unseen) for word in range(len(tokens)))
         return {"predictions.txt": "".join(f"{lines.get(index, '')}\n" for index in range(max(lines) + 1))}
+
+
+def _check_scheme(sentences: datasets.Dataset) -> None:
+    """Raise `ValueError` if one label hides the tagging scheme of the others, so that no entity would be scored."""
+    stray = find_stray_tag(set(chain.from_iterable(sentences["labels"])))
+    if stray is not None:
+        raise ValueError(
+            f"{place_of_label(sentences, stray)}: the label {stray!r} is not of the tagging scheme of the others, such"
+            " as O and B-PER: correct it."
+        )

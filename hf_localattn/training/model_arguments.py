@@ -67,7 +67,7 @@ class ModelArguments:
         """Return the values of `local_config` by name. Fields of the family are checked."""
         fields = parse_assignments(self.local_config)
         if fields and self.family is not None:
-            from hf_localattn.registry import get_family  # imports torch and transformers
+            from hf_localattn.families import get_family  # imports torch and transformers
 
             get_family(self.family).split_fields(fields)
         return fields

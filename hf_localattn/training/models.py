@@ -8,9 +8,9 @@ import torch
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from hf_localattn.errors import loading
+from hf_localattn.families import get_family, task_of_class
 from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.pretrained import load_checkpoint, load_tokenizer, missing_inputs
-from hf_localattn.registry import get_family, task_of_class
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
 
@@ -23,7 +23,7 @@ def load_model_and_tokenizer(
     """Load the model in fp32, and its tokenizer. Layers that the checkpoint lacks are initialized randomly.
 
     Args:
-        task: A key of `hf_localattn.registry.AUTO_CLASSES`.
+        task: A key of `hf_localattn.families.AUTO_CLASSES`.
         model_args: The model.
         training_args: The seed of new layers, and the learning rate of local layers.
         **config_fields: Fields of the configuration that depend on the data, such as `num_labels`.

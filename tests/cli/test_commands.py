@@ -19,8 +19,8 @@ import hf_localattn.studies.command
 from hf_localattn import CoolForConditionalGeneration, __version__
 from hf_localattn.cli import main
 from hf_localattn.errors import exit_on_user_error, loading
+from hf_localattn.families import FAMILIES
 from hf_localattn.names import SCRIPTS
-from hf_localattn.registry import FAMILIES
 from hf_localattn_command import main as interruptible_main
 from tests.script_helpers import ROOT, assert_one_line_error, load_main
 

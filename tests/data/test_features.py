@@ -62,7 +62,7 @@ def test_labels_tell_what_is_predicted(labels, expected, warns, caplog):
         ([[], []], SETS, [[0, 0, 0], [0, 0, 0]]),
         ([0.5, 1], SCORES, [0.5, 1]),
         ([3, 5], SCORES, [3, 5]),  # beside training scores with a fraction
-        (["a", "d"], CLASSES, r"line 2: .*'d'.*\(c, b, a\)"),
+        (["a", "d"], CLASSES, r"line 2: .*'d'.*\('c', 'b', 'a'\)"),
         ([["a"], ["b", "d"]], SETS, "line 2: .*'d'"),
         ([0.5], CLASSES, "line 1: .* 0.5 is not one of 3 classes"),
         (["a"], SCORES, "line 1: .*'a' is not a number"),

@@ -214,3 +214,41 @@ def test_choices_of_a_data_set(tmp_path):
         typed = Dataset.from_dict(rows, features=Features({**features, "label": ClassLabel(names=names)}))
         chosen = load_choices(typed.with_format("torch"), ChoiceColumns(), **OPTIONAL)
         assert chosen["known_label"][:] == [expected, None]
+
+
+INVISIBLE = ["\ufe0f", "\u200b", "\u200d", "\u200e", "\u200f", "\u2060", "\u00ad", "\ufeff"]
+LOOK_ALIKES = [
+    *((f"a{sign}b", "ab") for sign in INVISIBLE),
+    *((f"ab{sign}", "ab") for sign in INVISIBLE),
+    ("\uff53\uff50", "sp"),
+    ("\ufb01n", "fin"),
+    ("non\u2011fiction", "non-fiction"),
+    ("non\u2013fiction", "non-fiction"),
+]
+
+
+@pytest.mark.parametrize("names", LOOK_ALIKES, ids=ascii)
+def test_names_that_look_equal_are_refused(tmp_path, names):
+    rows = [{"text": "t", "label": name} for name in names]
+    with pytest.raises(ValueError, match=r"line \d: the label .*spelling"):
+        load_texts(write(tmp_path, rows))
+
+
+def test_a_name_without_a_visible_character_is_refused(tmp_path):
+    rows = [{"text": "t", "label": name} for name in ("a", "\u200b")]
+    with pytest.raises(ValueError, match=r"line 2: .*visible"):
+        load_texts(write(tmp_path, rows))
+
+
+@pytest.mark.parametrize("joint", [",", ", ", ";", "|", "/", "#", " + ", " and "])
+def test_a_name_that_joins_two_classes_is_refused(tmp_path, joint):
+    rows = [{"text": "t", "label": name} for name in ("food", "room", f"food{joint}room")]
+    with pytest.raises(ValueError, match=r'line 3: .*\["food", "room"\]'):
+        load_texts(write(tmp_path, rows))
+    assert len(load_texts(write(tmp_path, rows[1:]))) == 2  # "food" alone is no class
+
+
+def test_names_that_differ_by_case_or_blanks_are_logged(tmp_path, caplog):
+    load_texts(write(tmp_path, [{"text": "t", "label": name} for name in ("Spam", "spam", "not spam", "notspam")]))
+    assert "'Spam' and 'spam' differ" in caplog.text
+    assert "'not spam' and 'notspam' differ" in caplog.text

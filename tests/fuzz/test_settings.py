@@ -8,12 +8,12 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from hf_localattn.families import FAMILIES
 from hf_localattn.models.configuration_local_attention import field_types, range_of
 from hf_localattn.models.cue_markers import MARKERS
 from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.parsing import parse_assignments
-from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from tests.fuzz.strategies import TEXTS, anything, check, outcome, sizes
 from tests.models.tiny import TINY_FIELDS, tiny_config

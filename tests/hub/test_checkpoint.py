@@ -12,10 +12,10 @@ from tokenizers.models import WordLevel
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_localattn.cli import main
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.parsing import parse_assignments
 from hf_localattn.pretrained import load_tokenizer
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.hub.conftest import TOKEN
 from tests.models.tiny import ENCODER_HEADS, OTHER_FIELD, tiny_model

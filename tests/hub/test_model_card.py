@@ -10,9 +10,9 @@ import pytest
 from huggingface_hub import ModelCard
 
 from hf_localattn.cli import main
+from hf_localattn.families import FAMILIES
 from hf_localattn.hub import Score, TrainingRecord, init_checkpoint, render_card, write_card
 from hf_localattn.hub.model_card import BOUNDARY
-from hf_localattn.registry import FAMILIES
 from tests.models.tiny import MARKED_CASES, tiny_model
 
 RECORD = TrainingRecord(

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoTokenizer
 
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from hf_localattn.installed.services import code_files
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 from tests.models.tiny import ENCODER_HEADS, adapted, tiny_model, token_ids

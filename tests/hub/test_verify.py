@@ -10,9 +10,9 @@ from transformers import AutoModel
 
 from hf_localattn import __version__
 from hf_localattn.cli import main
+from hf_localattn.families import FAMILIES
 from hf_localattn.hub import init_checkpoint, push_checkpoint, verify_checkpoint, write_card
 from hf_localattn.names import family_notes
-from hf_localattn.registry import FAMILIES
 
 NAME = "somebody/verified"
 

@@ -8,12 +8,12 @@ import torch
 from transformers import XLNetTokenizer
 
 from hf_localattn import CoolForConditionalGeneration, outlook_attention_matrix
+from hf_localattn.families import FAMILIES
 from hf_localattn.inspection import attention_map, gate_values, token_influence, token_weights
 from hf_localattn.inspection.attribution import is_explained_by_influence
 from hf_localattn.inspection.maps import EQUAL
 from hf_localattn.inspection.reading import read
 from hf_localattn.inspection.weights import scale_label
-from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import tiny_model
 from tests.qa_helpers import byte_pieces, tiny_bert, word_pieces

@@ -9,6 +9,7 @@ from nltk.corpus import wordnet
 
 from hf_localattn.metrics import METRICS, load_metric
 from hf_localattn.metrics.classification_scores import SCORES, logger
+from hf_localattn.metrics.word_scores import find_stray_tag
 from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 from tests.script_helpers import load_main
 
@@ -183,3 +184,43 @@ def test_synonyms_count_where_wordnet_is_installed(monkeypatch):
     scores = load_metric("generation").compute(predictions=["cat"], references=["tom"])
     assert scores["meteor"] == pytest.approx(50)  # one match is one chunk: half of it is penalty
     assert "meteor_no_synonyms" not in scores
+
+
+TEXTS = {
+    "13a": "who baked the bread ?",
+    "intl": "кто испёк этот хлеб сегодня ?",
+    "zh": "谁烤了这个面包",
+    "char": "誰がパンを焼きましたか",
+}
+OTHERS = [
+    "नमस्ते दुनिया आज कैसे हो",
+    "مرحبا بالعالم كيف حالك اليوم",
+    "ποιος έψησε το ψωμί σήμερα",
+    "où est le bébé hier",
+    "ใครอบขนมปังนี้",
+]
+
+
+@pytest.mark.parametrize("text", [*TEXTS.values(), *OTHERS])
+def test_a_text_of_any_script_equals_itself(text):
+    scores = load_metric("generation").compute(predictions=[text], references=[text])
+    assert (scores["bleu"], scores["rouge_l"]) == (pytest.approx(100), pytest.approx(100))
+
+
+@pytest.mark.parametrize(("tokenization", "text"), TEXTS.items())
+def test_the_signature_names_the_tokenization_of_the_script(tokenization, text):
+    scores = load_metric("generation").compute(predictions=["a"], references=[text])
+    assert f"tok:{tokenization}|" in scores["bleu_signature"]
+
+
+def test_accents_are_compared():
+    scores = load_metric("generation").compute(predictions=["ou est l'ete"], references=["où est l'été"])
+    assert scores["rouge_l"] < 70
+
+
+@pytest.mark.parametrize("stray", ["0", "o", "B_PER", "B\u2013PER", "O\u200b", "ner_tags"])
+def test_a_label_that_hides_the_tagging_scheme(stray):
+    tags = {"O", "B-PER", "I-PER"}
+    assert find_stray_tag(tags) is None
+    assert find_stray_tag(tags | {stray}) == stray
+    assert find_stray_tag({"NOUN", "VERB", stray}) is None

@@ -17,9 +17,9 @@ from hf_localattn import (
     SamRobertaConfig,
     SamRobertaForSequenceClassification,
     SamRobertaModel,
-    registry,
+    families,
 )
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import COMMON, tiny_config
 
@@ -93,7 +93,7 @@ INACTIVE = [
 
 @pytest.mark.parametrize(("name", "fields", "inactive"), INACTIVE, ids=str)
 def test_fields_without_effect_are_told(name, fields, inactive, caplog):
-    registry.logger.warning_once.__func__.cache_clear()
+    families.logger.warning_once.__func__.cache_clear()
     config = FAMILIES[name].config(**fields)
     assert FAMILIES[name].inactive_fields(config) == inactive
     assert all(f"`{field}` is {fields[field]!r}, which has no effect" in caplog.text for field in inactive)

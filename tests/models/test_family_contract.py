@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch._dynamo.testing import CompileCounterWithBackend
 from transformers import AutoConfig, AutoModel
 
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from tests.models.naive import assert_same
 from tests.models.tiny import (
     CASES,

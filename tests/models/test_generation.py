@@ -16,8 +16,8 @@ from hf_localattn import (
     OaXLNetForMaskedLM,
 )
 from hf_localattn.cli import main
+from hf_localattn.families import FAMILIES
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 from tests.models.naive import assert_same

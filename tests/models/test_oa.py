@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional
 
+from hf_localattn.families import FAMILIES
 from hf_localattn.models.configuration_oa_xlnet import OaXLNetConfig
 from hf_localattn.models.oa_attention import OrthogonalAttention, OrthogonalAttentionBlock, add_text
-from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.naive import (
     EqualsLoop,

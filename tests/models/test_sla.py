@@ -9,10 +9,10 @@ import torch
 from transformers import AttentionInterface, AutoModelForSequenceClassification
 
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertModel
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.sla_baselines import ancestor_mask
 from hf_localattn.models.sla_self_attention import is_in_kernel, self_attentions
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from tests.models.naive import assert_same, pair
 from tests.models.tiny import (
     COMMON,

@@ -10,8 +10,8 @@ from transformers import AutoTokenizer
 from transformers.dynamic_module_utils import get_imports, get_relative_imports
 
 import hf_localattn.models
+from hf_localattn.families import FAMILIES
 from hf_localattn.installed.services import code_files
-from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import model_class_of
 

@@ -12,7 +12,7 @@ from datasets.fingerprint import Hasher
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import AutoTokenizer, DataCollatorForTokenClassification, RobertaTokenizer, XLNetTokenizer
 
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from tests.tiny_parser import tiny_parser
 

@@ -11,10 +11,10 @@ import transformers
 from packaging.version import Version
 from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
+from hf_localattn.families import FAMILIES
 from hf_localattn.models.configuration_cool import BASELINES
 from hf_localattn.models.configuration_local_attention import field_types
 from hf_localattn.models.task_heads import LocalMultipleChoiceOutput, MultipleChoiceHead
-from hf_localattn.registry import FAMILIES
 
 by_index = pytest.mark.skipif(
     Version(transformers.__version__) < Version("5.23"),

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from transformers import AutoTokenizer
 
+from hf_localattn.families import FAMILIES
 from hf_localattn.names import NO_FAMILY
-from hf_localattn.registry import FAMILIES
 from hf_localattn.resources import FOLDER as RESOURCES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.script_command import ScriptCommand

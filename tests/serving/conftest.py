@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from transformers import AutoTokenizer
 
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from hf_localattn.resources import tiny_backbone, tiny_parser
 from hf_localattn.serving.page import load_pipe
 from tests.hub.conftest import hub

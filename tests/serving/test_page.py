@@ -11,7 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_localattn.bundled import negation_model
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.demo import attended_texts, attention_html, attention_kinds, build_page, page_task, run
 from hf_localattn.serving.page import WIDGETS, add_widget, load_pipe

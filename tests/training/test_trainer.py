@@ -11,7 +11,7 @@ from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
 
 from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
-from hf_localattn.registry import FAMILIES
+from hf_localattn.families import FAMILIES
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.class_weights import weighted_loss
 from hf_localattn.training.optimizers import pretrained_parameters, with_lookahead

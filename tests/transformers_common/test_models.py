@@ -22,8 +22,8 @@ import torch
 from transformers.models.auto import get_values
 
 from hf_localattn import CoolConfig
+from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES
 from tests.models.test_generation import IDS, SILENT
 from tests.models.tiny import CASES, TOKEN_INPUTS, VOCABULARY, backbones_of, tiny_config
 from tests.qa_helpers import GENERATORS

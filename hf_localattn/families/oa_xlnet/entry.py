@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from hf_localattn.families.family import Family, View
 from hf_localattn.models import OaXLNetConfig, OaXLNetTokenizer
 from hf_localattn.models.configuration_oa_xlnet import INTERACTIONS, Interaction
-from hf_localattn.registry.family import Family, View
 
 
 def sample_query(mask: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -20,7 +20,7 @@ def interaction_of(config: OaXLNetConfig) -> Interaction:
     return INTERACTIONS.get(config.local_attention, Interaction("", ""))
 
 
-OA_XLNET = Family(
+FAMILY = Family(
     config=OaXLNetConfig,
     tokenizer=OaXLNetTokenizer,
     example="Mira is [CUE] not the baker.",

@@ -2,9 +2,9 @@
 
 from hf_localattn.models.configuration_toy import ToyConfig
 
-from hf_localattn.registry.family import Family, View
+from hf_localattn.families.family import Family, View
 
-TOY = Family(
+FAMILY = Family(
     config=ToyConfig,
     example="A toy is read.",
     local_map=View(

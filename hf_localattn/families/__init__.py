@@ -1,4 +1,7 @@
-"""Registry of families. Auto classes, commands, tests and benchmarks read the families from here."""
+"""Families of models, a folder each. Auto classes, commands, tests and benchmarks read the families from here.
+
+The folder of a family has its entry (`FAMILY` of `entry.py`) and the text of its model cards (`card.yaml`).
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,23 @@ from hf_localattn.extras import check_floors
 
 check_floors()  # before the first import of a library that may be too old
 
+from importlib import import_module
+
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
+from hf_localattn.families.family import AUTO_CLASSES, Family, View
 from hf_localattn.installed.services import install
-from hf_localattn.names import task_of_class
+from hf_localattn.names import family_names, task_of_class
 from hf_localattn.pipelines import register_pipelines
-from hf_localattn.registry.cool import COOL
-from hf_localattn.registry.family import AUTO_CLASSES, Family, View
-from hf_localattn.registry.oa_xlnet import OA_XLNET
-from hf_localattn.registry.sam_roberta import SAM_ROBERTA
-from hf_localattn.registry.sla_bert import SLA_BERT
 
 __all__ = ["AUTO_CLASSES", "FAMILIES", "Family", "View", "family_of", "get_family", "register", "task_of_class"]
 
 logger = logging.get_logger(__name__)
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (COOL, SLA_BERT, OA_XLNET, SAM_ROBERTA)}
+FAMILIES: dict[str, Family] = {
+    name: import_module(f"{__name__}.{name.replace('-', '_')}.entry").FAMILY for name in family_names()
+}
 """All families by name."""
 
 

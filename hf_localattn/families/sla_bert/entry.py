@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from hf_localattn.families.family import Family, View
 from hf_localattn.models import SlaBertConfig, SlaBertTokenizer
 from hf_localattn.models.configuration_sla_bert import GATED
-from hf_localattn.registry.family import Family, View
 
 
 def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -25,7 +25,7 @@ def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
     return {"word_index": word_index, "dep_heads": dep_heads}
 
 
-SLA_BERT = Family(
+FAMILY = Family(
     config=SlaBertConfig,
     tokenizer=SlaBertTokenizer,
     parse="dep_heads",

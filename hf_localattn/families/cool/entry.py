@@ -6,9 +6,9 @@ from itertools import product
 
 import torch
 
+from hf_localattn.families.family import Family, View
 from hf_localattn.models import CoolConfig
 from hf_localattn.models.configuration_cool import BASELINES
-from hf_localattn.registry.family import Family, View
 
 
 def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -33,7 +33,7 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
     return matrix if mask is None else matrix.masked_fill(~mask.to(torch.bool)[:, None, :], 0.0)
 
 
-COOL = Family(
+FAMILY = Family(
     config=CoolConfig,
     local_map=View(
         is_available=lambda config: config.local_attention == "outlook" and config.num_active_local_layers > 0,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hf_localattn.families.family import Family, View
 from hf_localattn.models import SamRobertaConfig
-from hf_localattn.registry.family import Family, View
 
-SAM_ROBERTA = Family(
+FAMILY = Family(
     config=SamRobertaConfig,
     length_limit="its tam_max_length; for longer texts set a larger one, or tam_ffn=token",
     token_weights=View(

@@ -1,4 +1,4 @@
-"""Every family is one entry of the registry, and nothing else in the package knows what is special about one."""
+"""Every family is one folder of `families`, and nothing else in the package knows what is special about one."""
 
 import ast
 import json
@@ -10,13 +10,13 @@ import pytest
 from jinja2 import Template
 
 import hf_localattn
+from hf_localattn.families import AUTO_CLASSES, FAMILIES, family_of, get_family, task_of_class
 from hf_localattn.installed.backbones import family_fields
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig, field_types
 from hf_localattn.names import default_fields, family_notes
-from hf_localattn.registry import AUTO_CLASSES, FAMILIES, family_of, get_family, task_of_class
 
 PACKAGE = Path(hf_localattn.__file__).parent
-KNOWING = ("models", "kernels", "installed", "registry")
+KNOWING = ("models", "kernels", "installed", "families")
 """Folders that may know families."""
 
 TEXTS = {
@@ -42,7 +42,7 @@ def names_of(family):
     return (attributes - set(dir(LocalAttentionConfig))) | inputs
 
 
-def test_only_models_and_registry_know_fields_and_inputs_of_a_family():
+def test_only_models_and_families_know_fields_and_inputs_of_a_family():
     every = [names_of(family) for family in FAMILIES.values()]
     # Single words, such as "mode", mean other things too.
     special = {name for name in set.union(*every) - set.intersection(*every) if "_" in name}
@@ -52,7 +52,7 @@ def test_only_models_and_registry_know_fields_and_inputs_of_a_family():
     assert {path: found & special for path, found in words.items() if found & special} == EXCEPTIONS
 
 
-def test_only_models_and_registry_ask_for_a_family_by_name():
+def test_only_models_and_families_ask_for_a_family_by_name():
     asked = []
     for path, text in TEXTS.items():
         asked += [(path, found) for found in re.findall(r"model_type\W* (?:==|!=|in \() .*", text)]

@@ -1,0 +1,1 @@
+"""Everything about one family that is not model code."""
