@@ -15,15 +15,9 @@ from pydantic import StrictInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from hf_localattn.files import atomic_write
+from hf_localattn.names import RIVALS
 
 RECORD = "training_record.json"
-
-RIVALS = {
-    "constant": "the commonest label, the mean, or no answer",
-    "linear": "logistic or ridge regression on the encoder's mean states",
-}
-"""Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""
-
 
 def describe_rivals(metrics: Iterable[str]) -> str:
     """Return names and descriptions of the rivals that have one of the scores."""

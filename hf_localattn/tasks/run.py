@@ -201,7 +201,7 @@ class Run:
         self.reports: dict[str, dict[str, Any]] = {}
         """Result of `class_report` for each split that has one."""
         self.frozen = frozen_states_of(trainer.model, trainer.args)
-        self.rivals = Rivals(task, self.frozen)
+        self.rivals = Rivals(task, trainer.model, trainer.processing_class)
 
     def execute(self) -> dict[str, float]:
         """Train, evaluate, predict and upload according to the training arguments, and return all metrics."""
@@ -218,6 +218,8 @@ class Run:
         if not args.do_train:
             return {}
         checkpoint = args.resume_from_checkpoint
+        if not (args.fsdp or args.deepspeed):  # these divide the encoder
+            self.rivals.read_encoder()
         if args.should_save:
             mark_unfinished(args.output_dir)
             save_arguments(args.output_dir, self.arguments)

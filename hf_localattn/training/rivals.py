@@ -15,8 +15,8 @@ import numpy as np
 
 from hf_localattn.data.words import IGNORED
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION
-from hf_localattn.hub.record import RIVALS
 from hf_localattn.metrics import load_metric
+from hf_localattn.names import RIVALS
 from hf_localattn.training.layer_states import encoder_of, mean_layers, token_layers
 from hf_localattn.training.scores import main_score
 

@@ -14,7 +14,7 @@ from transformers.utils import cached_file
 
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.hub.record import RECORD
-from hf_localattn.names import NO_SCORES, resolve_backbone, split_paths
+from hf_localattn.names import NO_SCORES, RIVAL_SCORES, resolve_backbone, split_paths
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.data_arguments import COLUMN_OPTIONS, DataArguments
 
@@ -151,7 +151,12 @@ def split_of(prefix: str) -> str:
 
 
 def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics without times and counts."""
+    """Return the metrics of the model without times and counts."""
+    return {name: value for name, value in numbers_of(metrics).items() if not name.endswith(RIVAL_SCORES)}
+
+
+def numbers_of(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of the model and of its rivals, without times and counts."""
     return {
         name: float(value)
         for name, value in metrics.items()
