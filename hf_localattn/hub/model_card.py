@@ -18,7 +18,15 @@ from markupsafe import Markup
 from hf_localattn.files import atomic_write
 from hf_localattn.hub.record import Score, TrainingRecord, describe_rivals
 from hf_localattn.hub.verify import Verification, verify_checkpoint
-from hf_localattn.names import AUTO_CLASSES, RIVAL_SCORES, default_fields, family_names, family_notes, read_config, task_of_class
+from hf_localattn.names import (
+    AUTO_CLASSES,
+    RIVAL_SCORES,
+    default_fields,
+    family_names,
+    family_notes,
+    read_config,
+    task_of_class,
+)
 from hf_localattn.parsing import read_utf8
 
 logger = logging.getLogger(__name__)
@@ -32,7 +40,6 @@ WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")  # in transformer
 
 MOST_RESULTS = 5
 """Number of scores in the metadata, which the Hub shows. A table has all."""
-
 
 
 def render_card(

@@ -19,6 +19,7 @@ from hf_localattn.names import RIVALS
 
 RECORD = "training_record.json"
 
+
 def describe_rivals(metrics: Iterable[str]) -> str:
     """Return names and descriptions of the rivals that have one of the scores."""
     shown = {metric.rpartition("_of_")[2] for metric in metrics}

@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 def encoder_of(model: Any) -> nn.Module | None:
-    """Return the pretrained encoder inside a model, without the layers of a family; None for a model with a decoder."""
+    """Return the pretrained encoder inside a model, without a family's layers; None for a model with a decoder."""
     if getattr(model.config, "is_encoder_decoder", False):
         return None
     base = model.base_model
@@ -60,13 +60,16 @@ def token_layers(encoder: nn.Module, rows: Sequence[Row], positions: Sequence[np
 
 def _states(encoder: nn.Module, rows: Sequence[Row]) -> Iterator[tuple[list[int], torch.Tensor]]:
     """Yield the indices of rows of equal length, and their states (B, S, L, H). Dropout is off."""
+    names = [name for name in ("input_ids", "token_type_ids") if name in rows[0]]
     order = sorted(range(len(rows)), key=lambda index: len(rows[index]["input_ids"]))
     device = next(encoder.parameters()).device
     was_training = encoder.training
     encoder.eval()
     try:
         for group in _groups(order, rows):
-            inputs = {name: torch.tensor([rows[index][name] for index in group], device=device) for name in _names(rows)}
+            inputs = {}
+            for name in names:
+                inputs[name] = torch.tensor([rows[index][name] for index in group], device=device)
             with torch.no_grad():
                 outputs = encoder(**inputs, output_hidden_states=True, return_dict=True)
             last = outputs.last_hidden_state
@@ -88,7 +91,3 @@ def _groups(order: Sequence[int], rows: Sequence[Row]) -> Iterator[list[int]]:
         group.append(index)
     if group:
         yield group
-
-
-def _names(rows: Sequence[Row]) -> list[str]:
-    return [name for name in ("input_ids", "token_type_ids") if name in rows[0]]

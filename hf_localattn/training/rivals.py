@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hf_localattn.data.words import IGNORED
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION
+from hf_localattn.data.words import IGNORED
 from hf_localattn.metrics import load_metric
 from hf_localattn.names import RIVALS
 from hf_localattn.training.layer_states import encoder_of, mean_layers, token_layers
@@ -235,7 +235,9 @@ class Rivals:
         rows = self.task.rows[split]
         predictions = []
         for row in rows.select_columns(["id", "question", "context"]):
-            predictions.append({"id": row["id"], "prediction_text": most_common_words(row["question"], row["context"])})
+            predictions.append(
+                {"id": row["id"], "prediction_text": most_common_words(row["question"], row["context"])}
+            )
         references = rows.select_columns(["id", "answers"]).to_list()
         if self.task.no_answer_threshold is None:
             return load_metric("squad").compute(predictions=predictions, references=references)[name]

@@ -91,7 +91,12 @@ def test_rivals_are_scored_as_the_model(case, encoder):
 
 @pytest.mark.parametrize(
     ("score", "words", "absent"),
-    [(0.5, "not better than", None), (0.75, "level with", None), (0.9, None, "rows"), (0.75, "regression", "constant")],
+    [
+        (0.5, "not better than", None),
+        (0.75, "level with", None),
+        (0.9, None, "rows"),
+        (0.75, "regression", "constant"),
+    ],
 )
 def test_the_strongest_rival_is_named(score, words, absent, encoder, caplog):
     rivals = Rivals(CASES["classes"][0], encoder)
