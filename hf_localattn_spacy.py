@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spacy.language import Language
 
 if TYPE_CHECKING:
-    from hf_localattn.serving.spacy_component import NegationComponent
+    from hf_localattn.negation.component import NegationComponent
 
 FACTORY = "hf_localattn_negation"
 
@@ -41,7 +41,7 @@ def make_component(
     Raises:
         ValueError: `model` is not a checkpoint for negation detection, or `convention` is unknown.
     """
-    from hf_localattn.serving.spacy_component import NegationComponent
+    from hf_localattn.negation.component import NegationComponent
 
     return NegationComponent(
         model,

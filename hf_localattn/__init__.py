@@ -1,12 +1,18 @@
 """Local attention for pretrained encoders, as Hugging Face model classes.
 
-Importing this package registers its families with the Auto classes of transformers.
+Importing this package registers its families with the Auto classes of transformers. If transformers is not yet
+imported, the families are registered when it is: parts such as `hf_localattn.negation` need neither it nor torch.
 """
 
 import importlib
 import importlib.util
 import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from hf_localattn.extras import check_floors
 
 _ELSEWHERE = {
     "OnnxModel": ("installed.exported", "OnnxModel"),
@@ -57,5 +63,41 @@ else:
 
 __version__ = "0.2.0"
 
-if "hf_localattn_command" not in sys.modules:  # the command imports the families only when needed
+
+class _Registration(MetaPathFinder):
+    """Registers the families after an import of transformers, and of the modules of this package that began it."""
+
+    def __init__(self) -> None:
+        self.unfinished = 0  # modules that are being imported, which the registry may need
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return the spec that the other finders have for a module that may import transformers, or None."""
+        if name != "transformers" and not name.startswith(f"{__name__}."):
+            return None
+        if name == "transformers":
+            check_floors()
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_register(module: ModuleType) -> None:
+            self.unfinished += 1
+            try:
+                execute(module)
+            finally:
+                self.unfinished -= 1
+            if not self.unfinished and "transformers" in sys.modules and self in sys.meta_path:
+                sys.meta_path.remove(self)
+                importlib.import_module(f"{__name__}.families")
+
+        vars(spec.loader)["exec_module"] = execute_and_register
+        return spec
+
+
+if "transformers" in sys.modules:
+    check_floors()
     importlib.import_module(f"{__name__}.families")
+else:
+    sys.meta_path.insert(0, _Registration())

@@ -16,12 +16,12 @@ from transformers import (
 
 from hf_localattn.bundled import NEGATION, negation_model
 from hf_localattn.extras import import_extra
-from hf_localattn.installed.english import OTHER_LANGUAGE, is_english
 from hf_localattn.installed.exported import OnnxModel, is_exported
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
+from hf_localattn.resources.english import OTHER_LANGUAGE, is_english
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 class InstalledNegationPipeline(NegationPipeline):
     """The pipeline "negation", with a warning of texts that the package's own model does not read."""
 
-    def preprocess(self, text: Any) -> dict[str, Any]:
+    def preprocess(self, text: Any, **settings: Any) -> dict[str, Any]:
         """Check that the input is a text, once with a warning if it is not English."""
         is_new = not getattr(self, "_warned", False)
         if is_new and isinstance(text, str) and (warning := language_warning(self.model, text)):
             logger.warning(warning)
             self._warned = True
-        return super().preprocess(text)
+        return super().preprocess(text, **settings)
 
 
 def language_warning(model: Any, text: str) -> str | None:

@@ -25,7 +25,7 @@ from hf_localattn.data import load_negation
 from hf_localattn.data.negation import group_sentences
 from hf_localattn.files import atomic_write
 from hf_localattn.models.negation_conventions import CONVENTIONS
-from hf_localattn.models.negation_finder import CUE_KINDS
+from hf_localattn.models.negation_labels import CUE_KINDS
 from hf_localattn.names import find_files, resolve_backbone
 from hf_localattn.parsing import parse_assignments
 from hf_localattn.studies.comparison_files import markdown_table

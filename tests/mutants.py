@@ -30,7 +30,7 @@ ROOMS = {
         "models/sla_at*.py",
     ),
     "heads": ("models/modeling_*.py", "models/task_heads.py", "models/masking.py", "models/pipeline_*.py"),
-    "tokenizers": ("models/tokenization_*.py", "models/sla_al*.py", "models/sla_p*.py", "models/negation_finder.py"),
+    "tokenizers": ("models/tokenization_*.py", "models/sla_al*.py", "models/sla_p*.py", "models/negation_*.py"),
     "readers": ("data/*.py",),
     "metrics": ("metrics/*.py",),
     "statistics": ("studies/compare.py", "studies/search_space.py", "tasks/splits.py", "tasks/run.py"),

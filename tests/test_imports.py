@@ -91,9 +91,35 @@ def test_a_library_below_its_floor_is_named_before_it_is_imported(tmp_path):
     (tmp_path / "transformers-5.17.0.dist-info").mkdir()
     (tmp_path / "transformers-5.17.0.dist-info" / "METADATA").write_text("Name: transformers\nVersion: 5.17.0\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    command = [sys.executable, "-c", "import hf_localattn"]
+    command = [sys.executable, "-c", "import hf_localattn, transformers"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert re.search("ImportError: .*transformers>=5.*transformers 5.17.0", done.stderr.splitlines()[-1])
+
+
+NEGATION = """
+from hf_localattn.negation import finder
+from hf_localattn_command import main
+assert finder(convention="notes")("No fever.")[0]["scope"][0]["text"] == "fever"
+assert main(["negation", "No fever."]) == 0
+"""
+
+
+def test_negation_needs_neither_torch_nor_transformers():
+    pytest.importorskip("onnxruntime")
+    assert not loaded_by([sys.executable], NEGATION)[0]
+
+
+FIRST = ("hf_localattn", "hf_localattn.models.forward_inputs", "hf_localattn.bundled", "hf_localattn.data")
+
+
+@pytest.mark.parametrize("module", FIRST)
+def test_families_are_registered_whatever_is_imported_first(module):
+    program = f"""
+import {module}
+from transformers import CONFIG_MAPPING
+assert "cool" in CONFIG_MAPPING
+"""
+    loaded_by(bare_python(), program)
 
 
 def test_importing_the_package_registers_and_brings_only_what_models_need():

@@ -20,7 +20,7 @@ LAYERS = [
     {"hub"},
     {"training", "inspection"},
     {"tasks"},
-    {"studies", "serving"},
+    {"studies", "serving", "negation"},
     {"cli"},
     {"hf_localattn_command"},
     {"__main__"},

@@ -10,9 +10,9 @@ import typer
 
 from hf_localattn import __version__
 from hf_localattn.cli import checkpoint_commands, model_commands
-from hf_localattn.cli.negation_command import negation
 from hf_localattn.cli.train_command import train
 from hf_localattn.errors import exit_on_user_error
+from hf_localattn.negation.command import negation
 
 NAME = "hf-localattn"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -18,6 +18,11 @@ from hf_localattn.extras import LazyExtra
 logger = logging.getLogger(__name__)
 
 model_selection = LazyExtra("sklearn.model_selection", "train", "--num_folds")
+csgraph = LazyExtra("scipy.sparse.csgraph", "train", "--num_folds")
+sparse = LazyExtra("scipy.sparse", "train", "--num_folds")
+
+INPUTS = ("text", "text_pair", "context", "question", "choices", "tokens")
+"""Columns of what a model reads, in the rows of any task."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,8 @@ def split_rows(
     """Split rows into "train" and held-out parts; each keeps the order of its rows.
 
     The first part is the fold itself. Over all folds, each row is in the first part exactly once. The second part is a
-    random part of the other rows, as large as the fold, but at most half of them.
+    random part of the other rows, as large as the fold, but at most half of them. Rows with equal inputs stay in one
+    part: a model would know held-out rows by heart.
 
     Args:
         rows: Rows to split. The split depends only on them and on `fold`.
@@ -52,14 +58,17 @@ def split_rows(
     Raises:
         ValueError: There are too few rows or groups.
     """
-    groups = np.arange(len(rows))
+    inputs = _numbers_of(_inputs_of(rows))
+    groups = inputs
     if group_column is not None:
-        ids: dict[object, int] = {}
-        groups = np.asarray([ids.setdefault(value, len(ids)) for value in rows[group_column]])
+        groups = _connected(inputs, _numbers_of(rows[group_column]))
+    if repeats := len(rows) - len(np.unique(inputs)):
+        message = "%d of %d rows repeat the input of another row; they are in the same part of each fold."
+        logger.info(message, repeats, len(rows))
     classes = None
     if class_column is not None and isinstance(rows.features[class_column], ClassLabel):
         classes = np.asarray(rows[class_column][:])
-    units = "rows" if group_column is None else f"values of {group_column} (rows with the same one stay together)"
+    units = "different rows" if group_column is None else f"values of {group_column} (equal ones stay together)"
 
     rest = np.arange(len(rows))
     held_out = {}
@@ -79,6 +88,43 @@ def split_rows(
         held_out[part] = rest[held]
         rest = rest[train]
     return {name: rows.select(indices) for name, indices in {"train": rest, **held_out}.items()}
+
+
+def warn_of_shared_inputs(data: Mapping[str, datasets.Dataset]) -> None:
+    """Warn of held-out rows whose input is also that of a training row. Their scores say little about new rows."""
+    if "train" not in data:
+        return
+    trained = set(_inputs_of(data["train"]))
+    for split, rows in data.items():
+        shared = 0 if split == "train" else sum(key in trained for key in _inputs_of(rows))
+        if shared:
+            message = "%d of %d %s rows repeat the input of a training row: scores on them are too good."
+            logger.warning(message, shared, len(rows), split)
+
+
+def _inputs_of(rows: datasets.Dataset) -> list[Hashable]:
+    """Return what a model reads of each row; the index of each row if the rows have no such columns."""
+    columns = [rows[name][:] for name in INPUTS if name in rows.column_names]
+    if not columns:
+        return list(range(len(rows)))
+    return [
+        tuple(tuple(cell) if isinstance(cell, list) else cell for cell in row) for row in zip(*columns, strict=True)
+    ]
+
+
+def _numbers_of(values: Iterable[Hashable]) -> np.ndarray:
+    """Return the same number for equal values, counted from 0."""
+    numbers: dict[Hashable, int] = {}
+    return np.asarray([numbers.setdefault(value, len(numbers)) for value in values])
+
+
+def _connected(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the number of each row's group: rows with a number of `first` or of `second` in common are in one."""
+    count = first.max() + 1
+    size = count + second.max() + 1
+    edges = sparse.coo_array((np.ones(len(first)), (first, count + second)), shape=(size, size))
+    _, groups = csgraph.connected_components(edges, directed=False)
+    return np.asarray(groups[first])
 
 
 def warn_of_lone_classes(data: Mapping[str, datasets.Dataset], column: str, fold: Fold | None = None) -> None:
@@ -116,11 +162,12 @@ def _partition(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the indices of train and held-out rows for each of `count` shares."""
     options = {"n_splits": count, "shuffle": True, "random_state": seed}
-    if len(np.unique(groups)) < len(groups):
-        return list(model_selection.GroupKFold(**options).split(groups, groups=groups))
+    shared = {"groups": groups} if len(np.unique(groups)) < len(groups) else {}
     if classes is None or np.bincount(classes).max() < count:  # no class is large enough to stratify
-        return list(model_selection.KFold(**options).split(groups))
+        folds = model_selection.GroupKFold if shared else model_selection.KFold
+        return list(folds(**options).split(groups, **shared))
+    folds = model_selection.StratifiedGroupKFold if shared else model_selection.StratifiedKFold
     with warnings.catch_warnings():
         # `warn_of_lone_classes` reports rare classes
         warnings.filterwarnings("ignore", message="The least populated class")
-        return list(model_selection.StratifiedKFold(**options).split(groups, classes))
+        return list(folds(**options).split(groups, classes, **shared))

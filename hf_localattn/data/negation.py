@@ -27,7 +27,7 @@ from hf_localattn.data.rows import (
 )
 from hf_localattn.data.written_negation import is_pattern_file, write_sentences
 from hf_localattn.errors import shorten
-from hf_localattn.models.negation_finder import CUE_KINDS, CUE_TYPES, OUTSIDE
+from hf_localattn.models.negation_labels import CUE_KINDS, CUE_TYPES, OUTSIDE
 from hf_localattn.models.negation_text import affix_offsets
 
 logger = logging.getLogger(__name__)

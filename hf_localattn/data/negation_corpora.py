@@ -13,7 +13,7 @@ from hf_localattn.data.column_files import Line, group_lines, read_lines
 from hf_localattn.data.rows import read_text
 from hf_localattn.data.xml import Element, attribute, parse_xml
 from hf_localattn.errors import shorten
-from hf_localattn.models.negation_finder import CUE_KINDS
+from hf_localattn.models.negation_labels import CUE_KINDS
 
 NUMBER = 1
 WORD = 3

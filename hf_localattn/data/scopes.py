@@ -14,15 +14,8 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from hf_localattn.data.words import IGNORED
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_conventions import limit_scope
-from hf_localattn.models.negation_finder import (
-    INSIDE,
-    NO_WORD,
-    OUTSIDE,
-    SCOPE_LABELS,
-    encode_marked,
-    knows_cues,
-    word_logits,
-)
+from hf_localattn.models.negation_labels import INSIDE, NO_WORD, OUTSIDE, SCOPE_LABELS
+from hf_localattn.models.negation_model import encode_marked, knows_cues, word_logits
 
 
 def check_knows_cues(tokenizer: PreTrainedTokenizerBase) -> None:

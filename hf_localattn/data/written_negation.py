@@ -25,7 +25,7 @@ import yaml
 
 from hf_localattn.data.negation_corpora import Cue, Sentence
 from hf_localattn.data.rows import read_text
-from hf_localattn.models.negation_finder import CUE_KINDS
+from hf_localattn.models.negation_labels import CUE_KINDS
 from hf_localattn.models.negation_text import split_words
 
 NEGATION, SPECULATION = CUE_KINDS

@@ -5,10 +5,6 @@ The folder of a family has its entry (`FAMILY` of `entry.py`) and the text of it
 
 from __future__ import annotations
 
-from hf_localattn.extras import check_floors
-
-check_floors()  # before the first import of a library that may be too old
-
 from importlib import import_module
 
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig

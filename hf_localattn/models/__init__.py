@@ -1,61 +1,20 @@
 """Model code that is saved with every checkpoint.
 
-Files here import only the standard library, torch, transformers and other files of this folder.
+Files here import only the standard library, torch, transformers and other files of this folder. The public names are
+imported when one of them is used, because some files need no torch.
 """
-# ruff: noqa: F403, F405
 
-from .configuration_cool import CoolConfig
-from .configuration_oa_xlnet import OaXLNetConfig
-from .configuration_sam_roberta import SamRobertaConfig
-from .configuration_sla_bert import SlaBertConfig
-from .cool_baselines import *  # the models with all layers
-from .cool_baselines_generation import *
-from .cool_outlook import outlook_attention
-from .cue_markers import mark_cues
-from .modeling_oa_xlnet import *
-from .sam_baselines import *
-from .sam_entmax import *
-from .sla_baselines import *
-from .sla_distances import *
-from .tokenization_oa_xlnet import OaXLNetTokenizer
-from .tokenization_sla_bert import SlaBertTokenizer
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "CoolConfig",
-    "CoolForConditionalGeneration",
-    "CoolForMaskedLM",
-    "CoolForMultipleChoice",
-    "CoolForQuestionAnswering",
-    "CoolForSequenceClassification",
-    "CoolForTokenClassification",
-    "CoolModel",
-    "CoolPreTrainedModel",
-    "OaXLNetConfig",
-    "OaXLNetForMaskedLM",
-    "OaXLNetForMultipleChoice",
-    "OaXLNetForQuestionAnswering",
-    "OaXLNetForSequenceClassification",
-    "OaXLNetForTokenClassification",
-    "OaXLNetModel",
-    "OaXLNetPreTrainedModel",
-    "OaXLNetTokenizer",
-    "SamRobertaConfig",
-    "SamRobertaForMaskedLM",
-    "SamRobertaForMultipleChoice",
-    "SamRobertaForQuestionAnswering",
-    "SamRobertaForSequenceClassification",
-    "SamRobertaForTokenClassification",
-    "SamRobertaModel",
-    "SamRobertaPreTrainedModel",
-    "SlaBertConfig",
-    "SlaBertForMaskedLM",
-    "SlaBertForMultipleChoice",
-    "SlaBertForQuestionAnswering",
-    "SlaBertForSequenceClassification",
-    "SlaBertForTokenClassification",
-    "SlaBertModel",
-    "SlaBertPreTrainedModel",
-    "SlaBertTokenizer",
-    "mark_cues",
-    "outlook_attention",
-]
+if TYPE_CHECKING:
+    from .public import *  # noqa: F403
+    from .public import __all__ as __all__
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import and return a public name, or `__all__`."""
+        public = importlib.import_module(f"{__name__}.public")
+        if name != "__all__" and name not in public.__all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(public, name)

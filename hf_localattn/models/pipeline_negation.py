@@ -6,8 +6,9 @@ from typing import Any
 from torch.utils.data import Dataset
 from transformers import Pipeline
 
-from .negation_conventions import check_convention
 from .negation_finder import NegationFinder
+from .negation_model import ModelLabeler
+from .negation_reading import Reading
 
 BATCH = 128
 """Texts whose sentences are read together."""
@@ -39,7 +40,7 @@ class NegationPipeline(Pipeline):
     default_input_names = "text"
 
     def __init__(self, model: Any, tokenizer: Any, **kwargs: Any):
-        self.finder = NegationFinder(model, tokenizer)
+        self.finder = NegationFinder(ModelLabeler(model, tokenizer))
         super().__init__(model=model, tokenizer=tokenizer, **{"batch_size": BATCH, **kwargs})
 
     def __call__(self, inputs: Any, **settings: Any) -> Any:
@@ -50,12 +51,7 @@ class NegationPipeline(Pipeline):
 
         Args:
             inputs (str, list or iterator): A text; a list of texts; or an iterator, which is read lazily.
-            **settings: The following settings.
-            split_lines (bool, *optional*, defaults to False): If True, a sentence also ends at each line break, as in
-                clinical notes and lists.
-            convention (str, *optional*, defaults to "stories"): What counts as a cue and as its scope. "stories"
-                returns all that the model predicts. "papers" and "reviews" have no affixes as cues, and the subject of
-                an active clause is outside. "notes" is the same, with the affixes of words such as `afebrile`.
+            **settings: Those of `Reading`, such as `convention="notes"`, and the following.
             batch_size (int, *optional*, defaults to 128): Texts that are read together.
 
         Returns:
@@ -70,8 +66,8 @@ class NegationPipeline(Pipeline):
             * `sentence`: dict with `start` and `end`.
 
         Raises:
-            ValueError: An input is not a text, or has no marked cue and the model finds none; or the convention is
-                unknown.
+            ValueError: An input is not a text, or has no marked cue and the model finds none; or a setting has an
+                unknown value.
             TypeError: A setting is unknown.
         """
         if isinstance(inputs, str | Dataset):  # such as transformers' `KeyDataset`
@@ -85,26 +81,22 @@ class NegationPipeline(Pipeline):
     def _sanitize_parameters(
         self,
         *,
-        split_lines: bool | None = None,
-        convention: str | None = None,
         local_files_only: bool | None = None,  # `pipeline(...)` passes it on
+        **settings: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        if convention is not None:
-            check_convention(convention)
-        settings = {"split_lines": split_lines, "convention": convention}
-        return {}, {name: value for name, value in settings.items() if value is not None}, {}
+        Reading(**settings)  # checks the values, and refuses other names
+        return settings, settings, {}
 
-    def preprocess(self, text: Any) -> dict[str, Any]:
+    def preprocess(self, text: Any, **settings: Any) -> dict[str, Any]:
         """Check that the input is a text."""
-        if not isinstance(text, str):
-            raise ValueError(f"The input is {text!r}; it must be a text.")
+        Reading(**settings).check_text(text, "The input")
         return {"text": text}
 
     def _forward(self, inputs: dict[str, Any], **settings: Any) -> dict[str, Any]:
         texts = inputs["text"]  # a list of them in a batch
-        if isinstance(texts, str):
-            return {"negations": self.finder([texts], **settings)[0]}
-        return {"negations": self.finder(texts, **settings)}
+        reading = Reading(**settings)
+        found = self.finder([texts] if isinstance(texts, str) else texts, reading)
+        return {"negations": found[0] if isinstance(texts, str) else found}
 
     def postprocess(self, outputs: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the cues of a text."""

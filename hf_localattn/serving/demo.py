@@ -17,7 +17,7 @@ from hf_localattn.inspection.attribution import is_explained_by_influence, token
 from hf_localattn.inspection.command import labels, load
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
-from hf_localattn.models.negation_finder import CUE_LABELS, INSIDE
+from hf_localattn.models.negation_labels import CUE_LABELS, INSIDE
 from hf_localattn.pipelines import language_warning
 from hf_localattn.serving.page import WIDGETS, add_widget, launch, load_pipe
 

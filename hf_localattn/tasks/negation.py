@@ -33,7 +33,10 @@ from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
 from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_conventions import check_convention
-from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, FoundCue, NegationFinder, knows_cues
+from hf_localattn.models.negation_finder import NegationFinder
+from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS, FoundCue
+from hf_localattn.models.negation_model import ModelLabeler, knows_cues
+from hf_localattn.models.negation_reading import Reading
 from hf_localattn.names import split_paths
 from hf_localattn.tasks.task import LIMITS, Encoder, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments
@@ -217,7 +220,7 @@ class NegationDetection(NegationScope):
 
     def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         super().adapt(model, tokenizer)
-        self.finder = NegationFinder(model, tokenizer, self.max_length)
+        self.finder = NegationFinder(ModelLabeler(model, tokenizer, self.max_length))
 
     def score(self, split: str, outputs: Any, labels: Any) -> Scored:
         """Return the negations found in each sentence, and the scores."""
@@ -243,7 +246,7 @@ class NegationDetection(NegationScope):
 
     def _find(self, sentences: list[list[str]]) -> list[list[Negation]]:
         with torch.inference_mode():  # the model evaluates already
-            findings = self.finder.find(sentences, convention=self.args.convention)
+            findings = self.finder.find(sentences, Reading(self.args.convention))
         return [[(finding.cue, list(map(int, finding.scope))) for finding in sentence] for sentence in findings]
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import datasets
 
-from hf_localattn.data.folds import split_rows
+from hf_localattn.data.folds import split_rows, warn_of_shared_inputs
 from hf_localattn.data.rows import Data, Source
 from hf_localattn.errors import loading
 from hf_localattn.tasks.stream import Stream
@@ -53,6 +53,8 @@ def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None
         else:
             for split, source in sources_of(task, part, hub).items():
                 data[split] = limited(task, part, read_split(task, part, source))
+    if stream is None:
+        warn_of_shared_inputs(data)
     return data, stream
 
 

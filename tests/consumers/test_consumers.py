@@ -9,7 +9,7 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from hf_localattn.families import FAMILIES, get_family
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
+from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS
 from tests.programs import ROOT, programs, run_program
 from tests.tiny_parser import install_pipeline, tiny_parser
 

@@ -18,7 +18,7 @@ from hf_localattn.data.labels import (
     number_labels,
 )
 from hf_localattn.data.rows import KNOWN_LABEL, labeled_rows
-from hf_localattn.models.negation_finder import NO_WORD
+from hf_localattn.models.negation_labels import NO_WORD
 from tests.data.notation import columns
 from tests.qa_helpers import question, word_pieces
 

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 from datasets import ClassLabel, Dataset, List
 
-from hf_localattn.data.folds import Fold, split_rows, warn_of_lone_classes
+from hf_localattn.data.folds import Fold, split_rows, warn_of_lone_classes, warn_of_shared_inputs
 
 BOTH = ("test", "validation")
 
@@ -44,6 +44,35 @@ def test_parts_are_disjoint_and_first_parts_cover_all_rows(count, size, parts, e
     assert sorted(tested) == list(range(size if parts else 0))
     assert list(folds[0]) == ["train", *parts]
     assert list(map(len, folds[0].values())) == expected
+
+
+TWELVE = numbered(48, text=[f"text {row % 12}" for row in range(48)], label=[*"ab"] * 24)
+
+
+@pytest.mark.parametrize("classes", [None, "label"])
+def test_equal_inputs_are_in_one_part(classes):
+    rows = TWELVE.cast_column("label", ClassLabel(names=["a", "b"]))
+    tested = []
+    for data in all_folds(rows, 3, class_column=classes):
+        texts = [set(part["text"]) for part in data.values()]
+        assert len(set().union(*texts)) == sum(map(len, texts))
+        tested += data["test"]["row"]
+    assert sorted(tested) == list(range(48))
+
+
+def test_groups_that_share_an_input_are_in_one_part():
+    chained = numbered(6, tokens=[["a"], ["b"], ["b"], ["c"], ["d"], ["e"]], group=[1, 1, 2, 2, 3, 4])
+    for data in all_folds(chained, 2, ("test",), group_column="group"):
+        assert len({0, 1, 2, 3}.intersection(data["test"]["row"])) in (0, 4)
+
+
+def test_inputs_that_training_and_held_out_rows_share(caplog):
+    rows = TWELVE.select(range(12))
+    warn_of_shared_inputs({"train": rows, "validation": TWELVE.select(range(10, 14)), "test": numbered(3)})
+    warn_of_shared_inputs({"test": rows})
+    assert [message.split(":")[0] for message in caplog.messages] == [
+        "4 of 4 validation rows repeat the input of a training row"
+    ]
 
 
 def test_the_seed_alone_decides():

@@ -18,9 +18,10 @@ from transformers import (
 from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.pipelines.pt_utils import KeyDataset
 
-from hf_localattn.models import negation_finder
+from hf_localattn.models import negation_finder, negation_model
 from hf_localattn.models.negation_conventions import is_cue, limit_scope
-from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS, NegationFinder, group_cues
+from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS, group_cues
+from hf_localattn.models.negation_model import ModelLabeler
 from hf_localattn.models.negation_text import affix_offsets, split_sentences, split_words
 from hf_localattn.resources import tiny_backbone
 
@@ -286,7 +287,7 @@ def test_cues_and_scopes(text, expected, batch_size):
     ("words", "sizes"), [("a b c d", [4]), ("a b c d e f g h i", [4, 4, 1]), ("a b , d e", [3, 2])]
 )
 def test_a_sentence_is_cut_where_its_piece_is_full_or_after_punctuation(words, sizes):
-    assert [*map(len, NegationFinder(MODEL, TOKENIZER, max_length=10).pieces(words.split()))] == sizes
+    assert [*map(len, ModelLabeler(MODEL, TOKENIZER, max_length=10).pieces(words.split(), 160))] == sizes
 
 
 @pytest.mark.parametrize("padding_side", ["right", "left"])
@@ -305,7 +306,7 @@ def test_batches_change_nothing(padding_side, batch_size):
 
 def test_forward_passes_are_small(monkeypatch):
     """Sentences of many texts run together, with a bound on their tokens and padding."""
-    monkeypatch.setattr(negation_finder, "TOKENS_ON_CPU", 16)
+    monkeypatch.setattr(negation_model, "TOKENS_ON_CPU", 16)
     monkeypatch.setattr(negation_finder, "SENTENCES_AT_A_TIME", 5)
     model = RuleModel.of(TOKENIZER)
     assert [*map(len, finder_of(model)(["Yes", "He came to the house"] * 4))] == [0] * 8

@@ -17,7 +17,7 @@ from hf_localattn import OnnxModel, pipelines
 from hf_localattn.families import FAMILIES
 from hf_localattn.hub.verify import verify_checkpoint
 from hf_localattn.models import sla_parser
-from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
+from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks.negation import add_cue_marker
 from tests.fresh_process import run_fresh

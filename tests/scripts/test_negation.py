@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 from hf_localattn.data import load_negation
 from hf_localattn.families import FAMILIES
 from hf_localattn.metrics import load_metric
-from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
+from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.names import SAMPLES
 from hf_localattn.resources import tiny_backbone
 from tests.scripts.conftest import json_lines

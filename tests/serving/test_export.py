@@ -14,7 +14,7 @@ from hf_localattn.cli import main
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.installed.exported import EXPORT_SETTINGS, GRAPH
-from hf_localattn.models.negation_finder import CUE_LABELS, SCOPE_LABELS
+from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.names import read_config
 from hf_localattn.pretrained import load_tokenizer
 from hf_localattn.resources import tiny_backbone

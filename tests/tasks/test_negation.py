@@ -9,7 +9,8 @@ from datasets import Dataset
 from hf_localattn.data import load_negation
 from hf_localattn.data.negation import add_questions
 from hf_localattn.data.scopes import ScopeExamples
-from hf_localattn.models.negation_finder import SCOPE_LABELS, Finding, FoundCue
+from hf_localattn.models.negation_finder import Finding
+from hf_localattn.models.negation_labels import SCOPE_LABELS, FoundCue
 from hf_localattn.tasks.negation import NegationDetection
 
 NO_FEVER = {"tokens": ["No", "fever"], "cue": [1, 0], "scope": [0, 1], "cue_kind": "negation"}
@@ -29,7 +30,7 @@ def test_found_cues_count_only_if_the_corpus_annotates_their_kind(rows, precisio
     task.examples = {"validation": SimpleNamespace(rows=examples, true_scopes=None)}
     by_sentence = {"No": [*found, wrong], "Possible": [guessed]}
     task.args = SimpleNamespace(convention="stories")
-    task.finder = SimpleNamespace(find=lambda sentences, convention: [by_sentence[words[0]] for words in sentences])
+    task.finder = SimpleNamespace(find=lambda sentences, reading: [by_sentence[words[0]] for words in sentences])
     result = task.score("validation", None, None)
     assert result.scores["cue_precision"] == precision
     assert len(result.predictions[0]) == 3

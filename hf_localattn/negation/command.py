@@ -14,9 +14,8 @@ import typer
 from typer import Argument, Option
 
 from hf_localattn.errors import loading
-from hf_localattn.names import check_checkpoint
 
-# The command imports transformers when it runs, because that would slow down `--help`.
+# The command imports the finder when it runs, because that would slow down `--help`.
 
 STANDARD_INPUT = "-"
 
@@ -63,17 +62,13 @@ def negation(
     Example: `hf-localattn negation "No fever, chills or cough."`
     """
     texts = [read_text(name) for name in inputs]
-    if model is not None:
-        check_checkpoint(model)
-    from transformers import pipeline
-
-    import hf_localattn.families  # noqa: F401 (registers the pipeline)
+    from hf_localattn.negation import finder
 
     with loading("model", model or "negation"):
-        finder: Any = pipeline("negation", model=model, convention=convention, split_lines=split_lines)
+        find = finder(model, convention=convention, split_lines=True if split_lines else None)
     try:
         for text in texts:
-            findings = finder(text)
+            findings = find(text)
             if as_json:
                 print(json.dumps({"text": text, "negations": findings}, ensure_ascii=False), flush=True)
             else:

@@ -7,15 +7,19 @@ from types import SimpleNamespace
 import pytest
 
 from hf_localattn.cli import main
-from hf_localattn.cli.negation_command import show
-from tests.models.test_pipeline_negation import TEXT, finder_of
+from hf_localattn.models.negation_model import ModelLabeler
+from hf_localattn.negation import texts
+from hf_localattn.negation.command import show
+from tests.models.test_pipeline_negation import MODEL, TEXT, TOKENIZER, finder_of
 from tests.script_helpers import assert_one_line_error
 
 
 @pytest.fixture(autouse=True)
 def own_model(monkeypatch):
     """The package's own model has known predictions."""
-    monkeypatch.setattr("transformers.pipeline", lambda task, model, **settings: finder_of(**settings))
+    load = texts.load_labeler
+    rules = ModelLabeler(MODEL, TOKENIZER)
+    monkeypatch.setattr(texts, "load_labeler", lambda name, **rest: rules if name is None else load(name, **rest))
 
 
 @pytest.fixture
@@ -89,6 +93,6 @@ def test_files_and_standard_input_without_text_are_refused(content, message, tmp
 
 
 def test_a_large_text_has_a_warning(monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.cli.negation_command.LARGE", 3)
+    monkeypatch.setattr("hf_localattn.negation.command.LARGE", 3)
     assert main(["negation", "None."]) == 0
     assert "minutes" in capsys.readouterr().err

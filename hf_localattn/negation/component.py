@@ -6,18 +6,15 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import torch
 from spacy.tokens import Doc, Span, Token
 from spacy.util import minibatch
 
-from hf_localattn.bundled import NEGATION
-from hf_localattn.installed.english import OTHER_LANGUAGE, is_english
 from hf_localattn.models.negation_conventions import check_convention
 from hf_localattn.models.negation_finder import Finding, NegationFinder
+from hf_localattn.models.negation_reading import Reading
 from hf_localattn.models.negation_text import split_sentences
-from hf_localattn.names import check_checkpoint
-from hf_localattn.pipelines import load_bundled
-from hf_localattn.pretrained import load_checkpoint, load_tokenizer
+from hf_localattn.negation.texts import load_labeler
+from hf_localattn.resources.english import OTHER_LANGUAGE, is_english
 
 logger = logging.getLogger(__name__)
 
@@ -55,13 +52,7 @@ class NegationComponent:
         self.convention = convention
         self.ent_attribute = ent_attribute
         self.chunk_prefix = chunk_prefix
-        if model is None:
-            loaded = load_bundled(device=device)
-            tokenizer = load_tokenizer(str(NEGATION))
-        else:
-            check_checkpoint(model)
-            loaded, tokenizer = load_checkpoint(model, task="token-classification", hub={"revision": revision})
-        self.finder = NegationFinder(loaded.to(device).eval(), tokenizer)
+        self.finder = NegationFinder(load_labeler(model, device=device, revision=revision))
         self.is_english_only = model is None
         set_extensions(ent_attribute)
 
@@ -73,9 +64,8 @@ class NegationComponent:
         """Annotate documents; the sentences of `batch_size` documents are batched together."""
         for docs in minibatch(stream, batch_size):
             sentences = [(index, part) for index, doc in enumerate(docs) for part in self._parts(doc)]
-            with torch.inference_mode():
-                words = [[token.text for token in part] for _, part in sentences]
-                findings = self.finder.find(words, convention=self.convention)
+            words = [[token.text for token in part] for _, part in sentences]
+            findings = self.finder.find(words, Reading(self.convention))
             negations: list[list[dict[str, Any]]] = [[] for _ in docs]
             for (index, part), of_sentence in zip(sentences, findings, strict=True):
                 negations[index] += [describe(finding, part.start) for finding in of_sentence]
@@ -89,7 +79,7 @@ class NegationComponent:
             logger.warning(OTHER_LANGUAGE)
             self.is_english_only = False  # one warning is enough
         for sentence in doc.sents if doc.has_annotation("SENT_START") else sentences_by_rules(doc):
-            for piece in self.finder.pieces([token.text for token in sentence]):
+            for piece in self.finder.labeler.pieces([token.text for token in sentence], 160):
                 if piece:
                     yield sentence[piece.start : piece.stop]
 

@@ -1,14 +1,16 @@
 """The spaCy component `hf_localattn_negation`: extensions, batches, saving, and bad input."""
 
 import ast
+from functools import partial
 from pathlib import Path
 
 import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-import hf_localattn.serving.spacy_component as component
+import hf_localattn.negation.component as component
 import hf_localattn_spacy
+from hf_localattn.models.negation_model import ModelLabeler
 from tests.models.test_pipeline_negation import TOKENIZER, RuleModel
 
 FACTORY = "hf_localattn_negation"
@@ -18,9 +20,9 @@ TEXT = "There is no fever. It may be asthma, she says. Asthma never was."
 @pytest.fixture(autouse=True)
 def checkpoint(monkeypatch):
     """Any checkpoint has known predictions."""
-    model = RuleModel.of(TOKENIZER)
-    monkeypatch.setattr(component, "load_checkpoint", lambda name, **settings: (model, TOKENIZER))
-    monkeypatch.setattr(component, "load_tokenizer", lambda name: TOKENIZER)
+    load = component.load_labeler
+    known = {"owner/rules": lambda **settings: ModelLabeler(RuleModel.of(TOKENIZER), TOKENIZER)}
+    monkeypatch.setattr(component, "load_labeler", lambda name, **rest: known.get(name, partial(load, name))(**rest))
 
 
 def pipeline_of(sentences=True, **config):
@@ -62,7 +64,7 @@ def test_sentences_may_end_inside_tokens_and_a_second_run_marks_anew():
     nlp = pipeline_of(sentences=False)
     doc = nlp("\u4ed6\u4e0d\u6765\u3002\u5979\u6765\u3002\u4ed6\u4e0d\u53bb\u3002 There is no fever.")
     assert [token.text for token in doc if token._.negation_scope] == ["fever", "."]
-    nlp.get_pipe(FACTORY).finder.find = lambda sentences, convention: [[] for _ in sentences]
+    nlp.get_pipe(FACTORY).finder.find = lambda sentences, reading: [[] for _ in sentences]
     assert not any(token._.negation_scope for token in nlp.get_pipe(FACTORY)(doc))
 
 
@@ -114,12 +116,9 @@ def test_the_convention_is_that_of_notes(of_entities):
     assert not indeed._.negex
 
 
-def test_the_packages_own_model_is_the_default(monkeypatch, caplog):
-    loaded = []
-    monkeypatch.setattr(component, "load_bundled", lambda device: loaded.append(device) or RuleModel.of(TOKENIZER))
+def test_the_packages_own_model_is_the_default(caplog):
     nlp = pipeline_of(model=None)
     doc = nlp(TEXT)
-    assert loaded == ["cpu"]
     assert doc.ents[0]._.negex
     assert not caplog.records
     assert all(not doc.ents for doc in nlp.pipe(["Kein Husten und keine Schmerzen."] * 2))

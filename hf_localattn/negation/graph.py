@@ -1,0 +1,168 @@
+"""Labels of words by an exported graph: ONNX Runtime, tokenizers and numpy, without PyTorch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from hf_localattn.extras import import_extra
+from hf_localattn.models.cue_markers import CUE_MARKER, mark_cues
+from hf_localattn.models.negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels, batches_of_like_lengths
+from hf_localattn.parsing import read_json
+
+TOKENS = 256
+"""Largest number of tokens of a pass, with padding: more do not fit into the cache of a core."""
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+"""Inputs that a graph may have here. Those of local layers need the tokenizer of the family, and so transformers."""
+
+FILES = ("model.onnx", "export.json", "tokenizer.json")
+
+_FORKED: list[Any] = []
+"""Sessions of a parent process. Their threads are not in this process, and to end them would wait forever."""
+
+
+class OtherInputsError(ValueError):
+    """A graph needs other inputs than the words of sentences."""
+
+
+def is_graph_folder(folder: str | os.PathLike[str]) -> bool:
+    """Return True for a folder that `hf-localattn export` has written."""
+    return all(Path(folder, name).is_file() for name in FILES)
+
+
+class GraphLabeler(WordLabeler):
+    """The graph of a folder that `hf-localattn export` has written, with its tokenizer.
+
+    It is pickled and copied as its folder. A forked process opens the graph again.
+
+    Args:
+        folder: The exported folder.
+        threads: Number of threads; 0 for one on each core. Defaults to OMP_NUM_THREADS, else 0.
+
+    Raises:
+        FileNotFoundError: The folder has no graph.
+        ValueError: The graph is for another task.
+        OtherInputsError: The graph needs other inputs than words.
+        ImportError: onnxruntime is not installed.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], threads: int | None = None):
+        self.folder = Path(folder)
+        if not is_graph_folder(folder):
+            raise FileNotFoundError(
+                f"{str(folder)!r} has no {', '.join(FILES)}: write the folder with"
+                " `hf-localattn export CHECKPOINT FOLDER`."
+            )
+        self.threads = int(os.environ.get("OMP_NUM_THREADS") or 0) if threads is None else threads
+        self.onnxruntime = import_extra("onnxruntime", "onnx", "An exported model of negation")
+        settings = read_json(self.folder / "export.json")
+        self.tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        self.tokenizer.no_padding()
+        limit = settings.get("max_length")
+        self.tokenizer.no_truncation()
+        super().__init__(settings.get("labels") or [], limit, self.tokenizer.num_special_tokens_to_add(False))
+        if limit is not None:
+            self.tokenizer.enable_truncation(limit)
+        self._open()
+        self._check_inputs()
+
+    def _open(self) -> None:
+        options = self.onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        self.session = self.onnxruntime.InferenceSession(
+            str(self.folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
+        )
+        self.process = os.getpid()
+        self.inputs = [node.name for node in self.session.get_inputs()]
+
+    def _check_inputs(self) -> None:
+        tokenizer = read_json(self.folder / "tokenizer_config.json")
+        others = [name for name in self.inputs if name not in INPUTS]
+        if tokenizer.get("cue_marker", "keep") != "keep":
+            others.append("markers of another kind")
+        listed = self.tokenizer.encode(["baker", "baker"], is_pretokenized=True, add_special_tokens=False).tokens
+        if listed != self.tokenizer.encode("baker baker", add_special_tokens=False).tokens:
+            others.append("words with the mark of their beginning")
+        if self.tokenizer.token_to_id(CUE_MARKER) is None:
+            others.append(f"a tokenizer with {CUE_MARKER}")
+        if others:
+            raise OtherInputsError(
+                f'The graph in {str(self.folder)!r} needs {", ".join(others)}: use `pipeline("negation")` of'
+                " transformers with the folder of the checkpoint."
+            )
+
+    def __reduce__(self) -> tuple[type, tuple[str, int]]:
+        return type(self), (str(self.folder), self.threads)
+
+    def token_counts(self, words: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each word of a sentence."""
+        counts = [0] * len(words)
+        for start in range(0, len(words), TOKENS):  # truncation would cut a longer list
+            for index, word in enumerate(words[start : start + TOKENS], start):
+                counts[index] = len(self.tokenizer.encode([word], is_pretokenized=True, add_special_tokens=False))
+        return counts
+
+    def label(
+        self,
+        names: Sequence[str],
+        sentences: Sequence[Sequence[str]],
+        cues: Sequence[Sequence[int]],
+        cue_types: Sequence[str | None],
+    ) -> list[WordLabels]:
+        """Return the most probable one of some labels for each word, as `WordLabeler` describes it."""
+        if self.process != os.getpid():
+            _FORKED.append(self.session)
+            self._open()
+        labeled = [WordLabels([], [])] * len(sentences)
+        filled = [row for row, words in enumerate(sentences) if words]
+        marked = [mark_cues(sentences[row], cues[row]) for row in filled]
+        encodings = self.tokenizer.encode_batch(marked, is_pretokenized=True)
+        columns = [self.label_ids[name] for name in names]
+        for batch in batches_of_like_lengths([len(encoding.ids) for encoding in encodings], TOKENS):
+            rows = [filled[index] for index in batch]
+            logits = self._logits([encodings[index] for index in batch])[..., columns]
+            for index, row, row_logits in zip(batch, rows, logits, strict=True):
+                words = _word_indices(encodings[index].word_ids, cues[row])
+                labeled[row] = _word_labels(row_logits[: len(words)], words, len(sentences[row]), names)
+        return labeled
+
+    def _logits(self, encodings: Sequence[Any]) -> np.ndarray:
+        """Return the logits (rows, tokens, labels) of encoded sentences, padded on the right."""
+        shape = (len(encodings), max(len(encoding.ids) for encoding in encodings))
+        values = {name: np.zeros(shape, dtype=np.int64) for name in INPUTS}
+        for row, encoding in enumerate(encodings):
+            length = len(encoding.ids)
+            values["input_ids"][row, :length] = encoding.ids
+            values["attention_mask"][row, :length] = 1
+            values["token_type_ids"][row, :length] = encoding.type_ids
+        logits: np.ndarray = self.session.run(["logits"], {name: values[name] for name in self.inputs})[0]
+        return logits
+
+
+def _word_indices(marked_words: Sequence[int | None], cue: Sequence[int]) -> list[int]:
+    """Return the index of each token's word, counted without markers, or `NO_WORD`."""
+    indices: list[int] = []
+    for word, is_marked in enumerate(cue):
+        indices += [NO_WORD, word] if is_marked else [word]
+    return [NO_WORD if index is None else indices[index] for index in marked_words]
+
+
+def _word_labels(logits: np.ndarray, words: Sequence[int], length: int, names: Sequence[str]) -> WordLabels:
+    """Return the best label of each word by the mean logits of its tokens, which are (tokens, labels)."""
+    indices = np.asarray(words)
+    tokens = indices != NO_WORD
+    sums = np.zeros((length, logits.shape[-1]))
+    np.add.at(sums, indices[tokens], logits[tokens])
+    counts = np.bincount(indices[tokens], minlength=length)
+    means = sums / np.maximum(counts, 1)[:, None]
+    exponents = np.exp(means - means.max(axis=-1, keepdims=True))
+    probabilities = exponents / exponents.sum(axis=-1, keepdims=True)
+    best = probabilities.argmax(axis=-1)
+    labels = [names[label] if count else UNSEEN for label, count in zip(best, counts, strict=True)]
+    return WordLabels(labels, probabilities.max(axis=-1).tolist())
