@@ -59,7 +59,7 @@ NO_SCORES = (
 """Endings of the names of metrics that are times and counts."""
 
 RIVALS = {
-    "constant": "a constant: the commonest label, the mean, or no answer",
+    "constant": "the commonest label, the mean, or no answer",
     "linear": "regression on the states of all layers of the encoder before training",
     "cosine": "the cosine of the two texts for the encoder before training",
     "words": "the sentence with most words of the question",

@@ -255,8 +255,9 @@ class Rivals:
         perfect = (100.0 if self.task.name == "question-answering" else 1.0) if is_greater else 0.0
         advice = "" if score == perfect else ": train it longer, or with another --learning_rate"
         logger.warning(
-            "The model is %s %s on the %s rows (%s %.4f, against %.4f)%s.",
+            "The model is %s its rival %r, %s, on the %s rows (%s %.4f, against %.4f)%s.",
             "level with" if score == value else "not better than",
+            strongest,
             RIVALS[strongest],
             split,
             name,
