@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import os
 import re
+import sys
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
@@ -96,8 +98,8 @@ def family_notes(name: str) -> dict[str, Any]:
     """Read the texts about a family for its model cards, and what its options need.
 
     `summary`, `inputs` and each of `limits` are templates of Jinja, with the fields of a model's configuration, its
-    `task`, and `finds_cues`. A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text
-    of the card's program.
+    `task`, and `finds_cues`. `summary` may have one for each value of the field that chooses the layers, and `other`.
+    A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text of the card's program.
     """
     path = _PACKAGE / "families" / name.replace("-", "_") / "card.yaml"
     notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -105,21 +107,31 @@ def family_notes(name: str) -> dict[str, Any]:
 
 
 def default_fields(family: str) -> dict[str, Any]:
-    """Read the defaults of the fields of a family, as in a `config.json`, from the code of its configuration.
+    """Return the defaults of the fields of a family, as in a `config.json`."""
+    return {name: value for name, value in _defaults(family, "Fields").items() if name != "hf_localattn_version"}
 
-    The class itself would import torch, which takes seconds.
+
+def default_settings(family: str) -> dict[str, Any]:
+    """Return the defaults of the settings of a family's tokenizer."""
+    return _defaults(family, "Settings")
+
+
+@cache
+def _defaults(family: str, base: str) -> dict[str, Any]:
+    """Return the defaults that a family declares in a class derived from `base` of `models/fields.py`.
+
+    The declarations are imported apart from `hf_localattn.models`, which would import torch and take seconds.
     """
-    defaults: dict[str, Any] = {}
-    for module in ("configuration_local_attention", f"configuration_{family.replace('-', '_')}"):
-        code = (MODELS / f"{module}.py").read_text(encoding="utf-8")
-        classes = [node for node in ast.parse(code).body if isinstance(node, ast.ClassDef)]
-        (config_class,) = [node for node in classes if node.name.endswith("Config")]
-        for field in config_class.body:
-            if isinstance(field, ast.AnnAssign) and field.value and "ClassVar" not in ast.unparse(field.annotation):
-                defaults[ast.unparse(field.target)] = ast.literal_eval(field.value)
-    del defaults["backbone_config"]
-    del defaults["hf_localattn_version"]
-    return json.loads(json.dumps(defaults))  # lists for tuples
+    package = "hf_localattn_declarations"
+    if package not in sys.modules:
+        sys.modules[package] = ModuleType(package)
+        sys.modules[package].__path__ = [str(MODELS)]
+    fields = import_module(f"{package}.fields")
+    module = import_module(f"{package}.fields_{family.replace('-', '_')}")
+    for declaring in vars(module).values():
+        if getattr(declaring, "__module__", "") == module.__name__ and issubclass(declaring, getattr(fields, base)):
+            return {name: fields.as_in_files(getattr(declaring, name)) for name in fields.field_types(declaring)}
+    return {}
 
 
 def task_of_class(name: str) -> str | None:

@@ -15,6 +15,7 @@ LAYERS = [
     {"bundled"},
     {"pipelines"},
     {"families"},
+    {"settings"},
     {"data", "metrics"},
     {"pretrained"},
     {"hub"},

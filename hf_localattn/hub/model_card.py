@@ -237,7 +237,11 @@ def _notes(
         return " ".join(ENVIRONMENT.from_string(text).render(values).split())
 
     notes = family_notes(config["model_type"])
-    rendered = {name: render(notes[name]) for name in ("summary", "inputs")}
+    summary = notes["summary"]
+    if isinstance(summary, dict):  # by the value of the field that chooses the layers
+        ((field, texts),) = summary.items()
+        summary = texts.get(str(values[field]), texts.get("other", ""))
+    rendered = {"summary": render(summary), "inputs": render(notes["inputs"])}
     return notes | rendered | {"limits": [*filter(None, map(render, notes["limits"]))]}
 
 

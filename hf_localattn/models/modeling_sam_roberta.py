@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from transformers.utils import can_return_tuple
 
-from .configuration_sam_roberta import BASELINES, SamRobertaConfig
+from .configuration_sam_roberta import SamRobertaConfig
+from .fields_sam_roberta import BASELINES
 from .masking import ensure_nonempty_mask, masked_mean
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .sam_attention import SequentialAttention

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 CONVENTIONS = ("stories", "papers", "reviews", "notes")
 
 _AFFIXED = """
-acyanotic afebrile anicteric asymptomatic atraumatic unable unlabored unremarkable unresponsive nonbilious nonbloody
+acyanotic afebrile anicteric asymptomatic atraumatic unlabored unremarkable unresponsive nonbilious nonbloody
 nondiabetic nondisplaced nondistended nondrinker nonerythematous nonfocal nonicteric nonpainful nonpalpable nonpitting
 nonproductive nonpruritic nonradiating nonreactive nonsmoker nontender nontoxic nonverbal
 """
 AFFIXED = frozenset(_AFFIXED.split())
 """Words whose negative affix is a cue in clinical notes, without hyphens."""
 
-_NEGATORS = "not n't cannot never no neither nor hardly scarcely barely rarely seldom longer"
+_NEGATORS = "not n't cannot never no neither nor hardly scarcely barely rarely seldom longer unable"
 NEGATORS = frozenset(_NEGATORS.split())
 """First words of cues that are no predicate of their own."""
 
@@ -41,6 +41,27 @@ def is_cue(convention: str, cue_type: str, word: str) -> bool:
     if cue_type != "affix" or convention == "stories":
         return True
     return convention == "notes" and word.lower().replace("-", "") in AFFIXED
+
+
+def whole_cue(
+    convention: str, cue_type: str, words: Sequence[str], cue: tuple[int, ...]
+) -> tuple[str, tuple[int, ...]]:
+    """Return the type and the words of a cue, whole where only stories divide it: `unable`, `cannot`, `could not`.
+
+    Args:
+        convention: One of `CONVENTIONS`.
+        cue_type: Type of the cue.
+        words: Words of the sentence.
+        cue: Indices of the cue's words.
+    """
+    first = cue[0]
+    if convention == "stories":
+        return cue_type, cue
+    if cue_type == "affix" and _plain(words[first]) == "unable":
+        return "single", cue
+    if len(cue) == 1 and _plain(words[first]) == "not" and first and _plain(words[first - 1]) in ("can", "could"):
+        return "multi", (first - 1, first)
+    return cue_type, cue
 
 
 def limit_scope(convention: str, words: Sequence[str], cue: Sequence[int], scope: Sequence[bool]) -> list[bool]:

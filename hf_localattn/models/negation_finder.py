@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .cue_markers import ANY_MARKER, CUE_MARKER
-from .negation_conventions import is_cue, limit_scope
+from .negation_conventions import is_cue, limit_scope, whole_cue
 from .negation_labels import INSIDE, SCOPE_LABELS, FoundCue, WordLabeler, group_cues
 from .negation_reading import Reading, Terms
 from .negation_text import Offsets, affix_offsets, join_over_blanks, split_sentences, split_words
@@ -134,20 +134,25 @@ class NegationFinder:
         unmarked = [words for words, cue in zip(sentences, marked, strict=True) if cue is None]
         predicted = iter(self.find_cues(unmarked))
         terms = Terms(reading.terms)
-        queries: list[tuple[int, FoundCue, float]] = []  # sentence, cue, score
+        queries: list[tuple[int, FoundCue, FoundCue, float]] = []  # sentence, predicted cue, whole cue, score
         for index, (words, cue) in enumerate(zip(sentences, marked, strict=True)):
             if cue is not None:
-                queries.append((index, cue, 1.0))
+                queries.append((index, cue, cue, 1.0))
                 continue
             for found_cue, score in terms.apply(words, next(predicted)):
-                is_convention = is_cue(reading.convention, found_cue.type, words[found_cue.words[0]])
+                whole = FoundCue(
+                    found_cue.kind, *whole_cue(reading.convention, found_cue.type, words, found_cue.words)
+                )
+                is_convention = is_cue(reading.convention, whole.type, words[whole.words[0]])
                 if is_convention and score >= reading.threshold:
-                    queries.append((index, found_cue, score))
-        scopes = self.find_scopes([sentences[index] for index, *_ in queries], [cue for _, cue, _ in queries])
+                    queries.append((index, found_cue, whole, score))
+        scopes = self.find_scopes([sentences[index] for index, *_ in queries], [cue for _, cue, *_ in queries])
         findings: list[list[Finding]] = [[] for _ in sentences]
-        for (index, cue, score), (scope, scope_score) in zip(queries, scopes, strict=True):
+        for (index, cue, whole, score), (scope, scope_score) in zip(queries, scopes, strict=True):
             limited = limit_scope(reading.convention, sentences[index], cue.words, scope)
-            findings[index].append(Finding(cue, score, limited, scope_score))
+            if whole != cue:
+                limited = [inside and word not in whole.words for word, inside in enumerate(limited)]
+            findings[index].append(Finding(whole, score, limited, scope_score))
         return findings
 
     def find_cues(self, sentences: Sequence[Sequence[str]]) -> list[list[tuple[FoundCue, float]]]:

@@ -13,7 +13,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .configuration_oa_xlnet import INTERACTIONS, OaXLNetConfig
+from .configuration_oa_xlnet import OaXLNetConfig
+from .fields_oa_xlnet import INTERACTIONS
 from .masking import argsort_mask_first, ensure_nonempty_mask, masked_mean, masked_softmax
 from .oa_interaction import BETAS, PairInteraction, PairMaps
 

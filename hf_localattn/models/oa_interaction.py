@@ -16,7 +16,8 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
-from .configuration_oa_xlnet import INTERACTIONS, OaXLNetConfig
+from .configuration_oa_xlnet import OaXLNetConfig
+from .fields_oa_xlnet import INTERACTIONS
 from .masking import masked_softmax
 
 

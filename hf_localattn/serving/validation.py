@@ -15,9 +15,9 @@ from transformers.utils import ModelOutput
 
 from hf_localattn.families import task_of_class
 from hf_localattn.installed.exported import OnnxModel
+from hf_localattn.settings.reading import build_arguments, read_options
 from hf_localattn.tasks import TASKS, Run, prepare_run
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.reading import build_arguments, read_options
 from hf_localattn.training.summary import Section, format_summary
 
 LABELS = {"labels", "start_positions"}

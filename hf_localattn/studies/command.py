@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.files import claimed, remove_leftovers
 from hf_localattn.names import RESULTS
+from hf_localattn.settings.reading import build_arguments
 from hf_localattn.studies.compare import interval_of_mean, method_of
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
@@ -24,7 +25,6 @@ from hf_localattn.studies.search import Search
 from hf_localattn.tasks import Task
 from hf_localattn.training.arguments import set_up_logging
 from hf_localattn.training.output_folder import save_arguments
-from hf_localattn.training.reading import build_arguments
 from hf_localattn.training.run_record import numbers_of, scores_of
 
 logger = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ from typing import Any
 import datasets
 import numpy as np
 
-from hf_localattn.data.choices import ChoiceColumns, MultipleChoiceCollator, choice_features, load_choices
+from hf_localattn.data.choices import MultipleChoiceCollator, choice_features, load_choices
 from hf_localattn.data.labels import SINGLE_LABEL, probabilities_from_logits
 from hf_localattn.data.prediction_table import check_input_columns, prediction_table
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics.classification_scores import SCORES
+from hf_localattn.settings.data import MultipleChoiceDataArguments
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, table_of
-from hf_localattn.training.data_arguments import MultipleChoiceDataArguments
 
 
 class MultipleChoice(Task):
@@ -28,15 +28,8 @@ class MultipleChoice(Task):
     args: MultipleChoiceDataArguments
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        args = self.args
-        columns = ChoiceColumns(
-            context=args.context_column_name or "context",
-            question=args.question_column_name or "question",
-            choices=args.choices_column_name or "choices",
-            label=args.label_column_name or "label",
-        )
         source = self.open_for_table(data, "rows", labeled)
-        return load_choices(source, columns, require_labels=labeled, skip_empty=args.skip_empty)
+        return load_choices(source, self.args.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
 
     def prepare_rows(self, data: Splits) -> Splits:
         for split, rows in data.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -38,9 +38,9 @@ from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS, FoundC
 from hf_localattn.models.negation_model import ModelLabeler, knows_cues
 from hf_localattn.models.negation_reading import Reading
 from hf_localattn.names import split_paths
+from hf_localattn.settings.data import NegationDataArguments
 from hf_localattn.tasks.task import LIMITS, Encoder, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.data_arguments import NEGATION, TokenClassificationDataArguments
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +49,6 @@ OFFICIAL_SCORES = (*STARSEM_SCORES, *INSTANCE_SCORES)
 
 Negation: TypeAlias = tuple[FoundCue, list[int]]
 """A cue, and 1 for each word in its scope, 0 for the others."""
-
-
-@dataclass
-class NegationDataArguments(TokenClassificationDataArguments):
-    """Data arguments for negation scope resolution."""
-
-    task_name: str = NEGATION
 
 
 class NegationScope(Task):
@@ -87,16 +80,14 @@ class NegationScope(Task):
         paths = split_paths(data) if isinstance(data, str) else []
         return load_negation(
             paths if len(paths) > 1 else data,
-            args.cues,
-            args.cue_in_scope,
-            unmatched_scopes=args.unmatched_scopes,
+            **vars(args.corpus),
             require_scopes=labeled,
             skip_empty=args.skip_empty,
-            all_sentences=args.detect_cues,
         )
 
     def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
-        kinds = kinds_of(self.args.cues) if self.args.detect_cues else ()
+        corpus = self.args.corpus
+        kinds = kinds_of(corpus.cues) if corpus.all_sentences else ()
         cue_labels = [label for label in CUE_LABELS if label.startswith(kinds)]
         labels = Labels(SINGLE_LABEL, (*SCOPE_LABELS, *cue_labels))
         self.names = list(choose_labels(labels, model_args, config, trained=True, fixed=True).names)

@@ -20,8 +20,8 @@ from hf_localattn.data.questions import (
 )
 from hf_localattn.data.rows import Data
 from hf_localattn.metrics import load_metric
+from hf_localattn.settings.data import QuestionAnsweringDataArguments
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task
-from hf_localattn.training.data_arguments import QuestionAnsweringDataArguments
 
 NO_ANSWER_LOGIT = 1e6
 """Logit of "no answer" of the plain rival: above any threshold that a reader is given."""

@@ -14,9 +14,9 @@ from hf_localattn.data.questions import load_answered
 from hf_localattn.data.rows import LABELED, Data, labeled_rows
 from hf_localattn.metrics import load_metric
 from hf_localattn.metrics.generation_scores import meteor_name
+from hf_localattn.settings.data import QuestionGenerationDataArguments
 from hf_localattn.tasks.task import Encoder, Scored, Task, input_length
 from hf_localattn.training.arguments import GenerationTrainingArguments
-from hf_localattn.training.data_arguments import QuestionGenerationDataArguments
 from hf_localattn.training.trainer import GenerationTrainer
 
 logger = logging.getLogger(__name__)

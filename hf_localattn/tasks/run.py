@@ -16,16 +16,16 @@ from hf_localattn.errors import join_names
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import atomic_write
 from hf_localattn.hub.record import Score, describe_rivals
+from hf_localattn.settings.data import NEGATION, TokenClassificationDataArguments
 from hf_localattn.tasks.negation import NegationDetection, NegationScope
 from hf_localattn.tasks.splits import load_splits
 from hf_localattn.tasks.stream import check_streaming
 from hf_localattn.tasks.task import DataArguments, Task, prefix_of
 from hf_localattn.tasks.token_classification import TokenClassification
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.data_arguments import NEGATION
+from hf_localattn.training.checks import check_batches, check_task, check_training
 from hf_localattn.training.frozen_states import frozen_states_of
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
-from hf_localattn.training.options import check_batches, check_task, check_training
 from hf_localattn.training.output_folder import (
     arguments_of,
     check_same_run,
@@ -55,9 +55,11 @@ def choose_task(task: type[Task], args: DataArguments) -> type[Task]:
 
     Token classification with `--task negation` is `NegationScope`, or `NegationDetection` with `--detect_cues`.
     """
-    if task is not TokenClassification or getattr(args, "task_name", None) != NEGATION:
+    if not (task is TokenClassification and isinstance(args, TokenClassificationDataArguments)):
         return task
-    return NegationDetection if getattr(args, "detect_cues", False) else NegationScope
+    if args.task_name != NEGATION:
+        return task
+    return NegationDetection if args.corpus.all_sentences else NegationScope
 
 
 def prepare_run(

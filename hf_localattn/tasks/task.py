@@ -16,8 +16,8 @@ from hf_localattn.data.labels import REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.data.rows import LABELED, Data, Source, labeled_rows, open_source, row_indices
 from hf_localattn.families import family_of
 from hf_localattn.models.forward_inputs import longest_input
+from hf_localattn.settings.data import DataArguments as DataArguments
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.data_arguments import DataArguments as DataArguments
 from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)

@@ -26,16 +26,17 @@ from hf_localattn.data.labels import (
 from hf_localattn.data.prediction_table import check_input_columns, prediction_table
 from hf_localattn.data.rows import Data
 from hf_localattn.data.texts import complete_columns, load_texts, tokenize_texts
-from hf_localattn.data.words import TokenColumns, load_label_names
+from hf_localattn.data.words import load_label_names
 from hf_localattn.errors import join_names
 from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
+from hf_localattn.settings.columns import TokenColumns
+from hf_localattn.settings.data import GLUE as GLUE
+from hf_localattn.settings.data import TextClassificationDataArguments
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.calibration import calibrate, expected_calibration_error, last_layer
 from hf_localattn.training.class_weights import read_class_weights, weighted_loss
-from hf_localattn.training.data_arguments import GLUE as GLUE
-from hf_localattn.training.data_arguments import TextClassificationDataArguments
 from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class TextClassification(Task):
             raise ValueError("--temperature_scaling excludes --prediction_loss_only, --fsdp and --deepspeed.")
         self.columns = args.layout
         if args.label_names_file is not None:
-            names = load_label_names(args.label_names_file, TokenColumns(label=self.columns.label))
+            names = load_label_names(args.label_names_file, TokenColumns(label=self.columns.name_of("label")))
             self.columns = replace(self.columns, names=tuple(names))
 
     def read(self, data: Data, labeled: bool) -> datasets.Dataset:

@@ -18,7 +18,6 @@ from hf_localattn.data.labels import SINGLE_LABEL, Labels, sorted_labels
 from hf_localattn.data.rows import Data, Source, row_indices
 from hf_localattn.data.words import (
     IGNORED,
-    TokenColumns,
     check_labels,
     class_names,
     format_labels,
@@ -36,9 +35,9 @@ from hf_localattn.metrics.word_scores import (
     find_stray_tag,
     select_metrics,
 )
+from hf_localattn.settings.data import TokenClassificationDataArguments
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.data_arguments import TokenClassificationDataArguments
 
 logger = logging.getLogger(__name__)
 
@@ -69,13 +68,7 @@ class TokenClassification(Task):
 
     def __init__(self, args: TokenClassificationDataArguments, training_args: Any):
         super().__init__(args, training_args)
-        self.columns = TokenColumns(
-            text=args.text_column_name,
-            label=args.label_column_name,
-            task=args.task_name,
-            conll=-1 if args.label_column_index is None else args.label_column_index,
-            conllu=args.conllu_column or "upos",
-        )
+        self.columns = args.columns
         if args.label_names_file is not None:
             self.columns = replace(self.columns, names=load_label_names(args.label_names_file, self.columns))
         self.data_labels: set[str] = set()

@@ -14,10 +14,9 @@ from transformers import TrainingArguments as StockTrainingArguments
 from transformers.trainer_pt_utils import AcceleratorConfig
 from transformers.utils import is_in_notebook
 
-from hf_localattn.training.model_arguments import ModelArguments as ModelArguments
-from hf_localattn.training.new_arguments import NewTrainingArguments
-from hf_localattn.training.options import check_values, named_option
-from hf_localattn.training.reading import documented
+from hf_localattn.settings.model import ModelArguments as ModelArguments
+from hf_localattn.settings.training import NewGenerationArguments, NewTrainingArguments
+from hf_localattn.training.checks import check_values, named_option
 
 
 @dataclass
@@ -88,20 +87,9 @@ class TrainingArguments(NewTrainingArguments, StockTrainingArguments):
         return 0.1
 
 
-@documented
 @dataclass
-class GenerationTrainingArguments(TrainingArguments, StockGenerationArguments):
-    """`TrainingArguments` of this package and transformers' `Seq2SeqTrainingArguments` in one class.
-
-    Args:
-        predict_with_generate: Generate texts and compare them with the references; if false, evaluate the loss alone.
-        generation_max_length: Maximum number of generated tokens; by default that of the longest reference text.
-        generation_num_beams: Number of beams of the beam search; 1 is greedy search.
-    """
-
-    predict_with_generate: bool = True
-    generation_max_length: int | None = None
-    generation_num_beams: int | None = 5
+class GenerationTrainingArguments(NewGenerationArguments, TrainingArguments, StockGenerationArguments):
+    """`TrainingArguments` of this package and transformers' `Seq2SeqTrainingArguments` in one class."""
 
 
 def set_up_logging(training_args: TrainingArguments) -> None:

@@ -16,17 +16,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import optimize
 from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
 from hf_localattn.data.labels import MULTI_LABEL, predictions_from_logits, probabilities_from_logits
-from hf_localattn.extras import LazyExtra
 
 logger = logging.getLogger(__name__)
 
-optimize = LazyExtra("scipy.optimize", "train", "--temperature_scaling")
-classification = LazyExtra("torchmetrics.functional.classification", "train", "--temperature_scaling")
 
 LIMIT = math.log(100)
 """Largest logarithm of a temperature, and its smallest with a minus."""
@@ -34,6 +32,8 @@ LIMIT = math.log(100)
 
 def expected_calibration_error(logits: np.ndarray, references: np.ndarray, problem_type: str) -> float:
     """Return the error in 15 bins: of the predicted class, or of each class of a set."""
+    from torchmetrics.functional import classification  # takes seconds
+
     probabilities = torch.from_numpy(probabilities_from_logits(logits, problem_type))
     targets = torch.as_tensor(references).long()
     if problem_type == MULTI_LABEL:

@@ -15,40 +15,14 @@ from transformers.utils import cached_file
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.hub.record import RECORD
 from hf_localattn.names import NO_SCORES, RIVAL_SCORES, resolve_backbone, split_paths
+from hf_localattn.settings.data import DataArguments
+from hf_localattn.settings.option import options_of, values_of
+from hf_localattn.settings.stock import all_options
 from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.data_arguments import COLUMN_OPTIONS, DataArguments
 
 logger = logging.getLogger(__name__)
 
 Arguments = TypeVar("Arguments", bound=DataArguments)
-
-HYPERPARAMETERS = (
-    "learning_rate",
-    "local_learning_rate",
-    "per_device_train_batch_size",
-    "gradient_accumulation_steps",
-    "num_train_epochs",
-    "max_steps",
-    "optim",
-    "adam_beta1",
-    "adam_beta2",
-    "adam_epsilon",
-    "weight_decay",
-    "lr_scheduler_type",
-    "warmup_steps",
-    "max_grad_norm",
-    "label_smoothing_factor",
-    "lookahead_steps",
-    "lookahead_alpha",
-    "early_stopping_patience",
-    "train_sampling_strategy",
-    "fp16",
-    "bf16",
-    "generation_num_beams",
-    "max_seq_length",
-    "class_weights",
-)
-"""Training and data arguments that affect the result, in the record and on the card."""
 
 
 def record_of(
@@ -96,8 +70,9 @@ def base_model_of(model_args: ModelArguments) -> str | None:
 
 def columns_of(data_args: DataArguments) -> dict[str, Any]:
     """Return the given options that name columns of the data."""
-    values = {name: getattr(data_args, name, None) for name in COLUMN_OPTIONS}
-    return {name: value for name, value in values.items() if value is not None}
+    options = options_of(type(data_args))
+    values = {name: value for name, value in values_of(data_args).items() if name in options}
+    return {name: value for name, value in values.items() if options[name].recorded == "columns" and value is not None}
 
 
 def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> Arguments:
@@ -108,9 +83,10 @@ def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> A
         return data_args
     record = TrainingRecord.load(Path(path).parent)
     columns = columns_of(data_args)
+    known = options_of(type(data_args))
     added: dict[str, Any] = {}
     for name, value in (record.columns if record else {}).items():
-        if name not in columns and hasattr(data_args, name):
+        if name not in columns and name in known:
             added[name] = value
             logger.info("--%s is %s, as in the training.", name, value)
         elif columns.get(name, value) != value:
@@ -121,8 +97,10 @@ def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> A
 def hyperparameters_of(task: Any) -> dict[str, Any]:
     """Return the arguments of a task that affect the result, except None, False and empty lists."""
     training_args = task.training_args
-    arguments = {**vars(training_args), **vars(task.args)}
-    values = {name: arguments.get(name) for name in HYPERPARAMETERS}
+    arguments = vars(training_args) | values_of(task.args)
+    options = all_options(type(training_args)) | options_of(type(task.args))
+    recorded = [name for name, option in options.items() if option.recorded == "hyperparameters"]
+    values = {name: arguments.get(name) for name in recorded}
     del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]
     if training_args.world_size > 1:
         values["processes"] = training_args.world_size

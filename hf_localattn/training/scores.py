@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hf_localattn.metrics import METRICS, load_metric
-from hf_localattn.training.options import SCORE_SCHEDULES, is_loss_only, selects_best
+from hf_localattn.training.checks import SCORE_SCHEDULES, is_loss_only, selects_best
 
 logger = logging.getLogger(__name__)
 

@@ -26,9 +26,9 @@ from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
 from hf_localattn.parsing import read_json
+from hf_localattn.training.checks import is_loss_only, selects_best
 from hf_localattn.training.frozen_states import frozen_base_model
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
-from hf_localattn.training.options import is_loss_only, selects_best
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
 from hf_localattn.training.run_loss import RunLoss
 from hf_localattn.training.run_record import split_of

@@ -82,7 +82,7 @@ INACTIVE = [
     (COOL, {"local_attention": "gat", "use_conv": False, "graph_window": 2}, ["use_conv"]),
     (COOL, {"local_attention": "none", "num_local_layers": 2}, ["num_local_layers"]),
     (OA, {"local_attention": "em", "query_summary": "plain"}, ["query_summary"]),
-    (SAM, {"pooling": "none", "use_tam": False, "num_bilstm_layers": 1}, ["use_tam", "num_bilstm_layers"]),
+    (SAM, {"pooling": "none", "use_tam": False, "num_bilstm_layers": 1}, ["num_bilstm_layers", "use_tam"]),
     (SAM, {"pooling": "rba", "num_bilstm_layers": 1, "fam_threshold": 0.1}, ["fam_threshold"]),
     (SAM, {"tam_ffn": "token", "tam_max_length": 9, "tam_hidden_size": 3}, ["tam_max_length"]),
     (SAM, {"use_fam": False, "attention_order": "tam_fam"}, ["attention_order"]),

@@ -19,7 +19,7 @@ from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_localattn.models import negation_finder, negation_model
-from hf_localattn.models.negation_conventions import is_cue, limit_scope
+from hf_localattn.models.negation_conventions import is_cue, limit_scope, whole_cue
 from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS, group_cues
 from hf_localattn.models.negation_model import ModelLabeler
 from hf_localattn.models.negation_text import affix_offsets, split_sentences, split_words
@@ -29,11 +29,11 @@ NAMES = [*SCOPE_LABELS, *CUE_LABELS]
 CUES = {
     **dict.fromkeys(["not", "no", "never", "n't", "none"], "negation:single"),
     **dict.fromkeys(["neither", "nor"], "negation:multi"),
-    **dict.fromkeys(["unhappy", "impossible", "careless"], "negation:affix"),
+    **dict.fromkeys(["unhappy", "impossible", "careless", "unable"], "negation:affix"),
     **dict.fromkeys(["may", "perhaps"], "speculation:single"),
 }
 
-INSIDE = ["indeed", "unhappy", "careless"]
+INSIDE = ["indeed", "unhappy", "careless", "unable"]
 
 
 def tokenizer_of_words(padding_side="right"):
@@ -171,8 +171,8 @@ def test_affixes(marked):
 KEPT = {
     "papers": "",
     "reviews": "",
-    "notes": "afebrile Non-tender unable",
-    "stories": "afebrile Non-tender unable unhappy careless",
+    "notes": "afebrile Non-tender",
+    "stories": "afebrile Non-tender unhappy careless",
 }
 
 
@@ -181,6 +181,34 @@ def test_affixes_count_by_convention(convention):
     words = KEPT["stories"].split()
     assert [word for word in words if is_cue(convention, "affix", word)] == KEPT[convention].split()
     assert is_cue(convention, "single", "not")
+
+
+WHOLE = {  # cue of the model: cue of papers, reviews and notes
+    "It could [not] grow": "It [could not] grow",
+    "It can [not] grow": "It [can not] grow",
+    "It did [not] grow": "It did [not] grow",
+    "[Not] now": "[Not] now",
+    "could [not only] grow": "could [not only] grow",
+}
+
+
+@pytest.mark.parametrize("marked", WHOLE)
+def test_cannot_and_could_not_are_whole_by_convention(marked):
+    words = re.sub(r"[\[\]]", "", marked).split()
+    cue, whole = (
+        tuple(range(*(len(part.split()) for part in (before, before + inside))))
+        for before, inside, _ in (re.split(r"[\[\]]", text) for text in (marked, WHOLE[marked]))
+    )
+    cue_types = ["single" if len(places) == 1 else "multi" for places in (cue, whole)]
+    assert whole_cue("stories", cue_types[0], words, cue) == (cue_types[0], cue)
+    for convention in ("papers", "reviews", "notes"):
+        assert whole_cue(convention, cue_types[0], words, cue) == (cue_types[1], whole)
+
+
+def test_unable_is_a_word_by_convention_and_not_in_its_scope():
+    assert found_in("She is unable to go .") == ["affix: She is [un]{able to go .}"]
+    for convention in ("papers", "reviews", "notes"):
+        assert found_in("She is unable to go .", convention=convention) == ["single: She is [unable] {to go .}"]
 
 
 LIMITED = {  # (words) stay in scope only by the convention "stories"

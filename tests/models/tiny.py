@@ -3,7 +3,7 @@
 import copy
 from functools import cache
 from itertools import product
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -12,8 +12,8 @@ from packaging.version import Version
 from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
 from hf_localattn.families import FAMILIES
-from hf_localattn.models.configuration_cool import BASELINES
-from hf_localattn.models.configuration_local_attention import field_types
+from hf_localattn.models.fields import field_types, values_of
+from hf_localattn.models.fields_cool import BASELINES
 from hf_localattn.models.task_heads import LocalMultipleChoiceOutput, MultipleChoiceHead
 
 by_index = pytest.mark.skipif(
@@ -228,8 +228,8 @@ def gradients(model, task, **inputs):
 
 
 def choices(config_class: Any, field: str) -> tuple[str, ...]:
-    """Return the values of a field that is annotated as `Literal`."""
-    return get_args(field_types(config_class)[field])
+    """Return the values of a field that is declared as `Literal`."""
+    return values_of(field_types(config_class)[field])
 
 
 INTERACTIONS = ("em", "emb", "c", "ca")

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from transformers import AutoConfig, pipeline
 
-from hf_localattn.names import RIVAL_SCORES
-from hf_localattn.names import SAMPLES
+from hf_localattn.names import RIVAL_SCORES, SAMPLES
 from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from tests.qa_helpers import question, write_jsonl
 from tests.scripts.conftest import NAMES, ROWS, SENTENCES, TEXTS, json_lines, lines_of, state_of

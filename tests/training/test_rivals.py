@@ -10,13 +10,13 @@ from transformers import AutoModel, AutoTokenizer
 
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
 from hf_localattn.resources import tiny_backbone
+from hf_localattn.settings.data import QuestionAnsweringDataArguments
 from hf_localattn.tasks.multiple_choice import MultipleChoice
 from hf_localattn.tasks.question_answering import QuestionAnswering
 from hf_localattn.tasks.question_generation import QuestionGeneration
 from hf_localattn.tasks.text_classification import REPORTED, TextClassification
 from hf_localattn.tasks.token_classification import TokenClassification
 from hf_localattn.training import layer_states
-from hf_localattn.training.data_arguments import QuestionAnsweringDataArguments
 from hf_localattn.training.layer_states import encoder_of, mean_layers, token_layers
 from hf_localattn.training.rivals import Rivals, cosines, drawn, most_common_words, pair_features, regress
 
