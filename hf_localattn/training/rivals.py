@@ -9,14 +9,18 @@ import logging
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hf_localattn.data.labels import MULTI_LABEL, REGRESSION
+from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from hf_localattn.data.words import IGNORED
 from hf_localattn.metrics import load_metric
 from hf_localattn.names import RIVALS
+from hf_localattn.tasks import QuestionAnswering, TextClassification, TokenClassification
+from hf_localattn.tasks.task import Split
+from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.layer_states import encoder_of, mean_layers, token_layers
 from hf_localattn.training.scores import main_score
 
@@ -111,157 +115,169 @@ def drawn(count: int, most: int) -> list[int]:
     return sorted(random.Random(0).sample(range(count), most)) if count > most else list(range(count))
 
 
+@dataclass(frozen=True)
 class Rivals:
     """Plain rivals of the model of a run, fitted to its training rows.
 
     Args:
-        task: `hf_localattn.tasks.Task` with its rows and features.
-        model (*optional*): The model before its training. Without it the only rivals are those that read no encoder.
-        tokenizer (*optional*): Its tokenizer.
+        evaluation: The task and its splits.
+        outputs (*optional*): Outputs of the rivals that read the encoder, by name of the rival and of the split.
     """
 
-    def __init__(self, task: Any, model: Any = None, tokenizer: Any = None):
-        self.task = task
-        self.tokenizer = tokenizer
-        self.encoder = None if model is None else encoder_of(model)
-        self.outputs: dict[str, dict[str, Any]] = {}
-        """Outputs of the rivals that read the encoder, by name and split."""
+    evaluation: Evaluation
+    outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def read_encoder(self) -> None:
-        """Fit the rivals that read the encoder, and keep their outputs for all splits."""
-        task = self.task
-        if self.encoder is None or "train" not in task.features or len(task.features) == 1:
-            return
-        if task.name == "text-classification":
-            if "text_pair" in task.rows["train"].column_names:
-                self._read_pairs()
-            else:
-                self._read_texts()
-        elif task.name == "token-classification":
-            self._read_words()
-
-    def _fit(self, name: str, features: Mapping[str, np.ndarray], indices: Sequence[int]) -> None:
-        """Fit a regression to the features of the training rows, and keep its outputs for the other splits."""
-        labels = self.task.labels
-        targets = np.asarray(self.task.features["train"]["label"][:])[indices]
-        predict = regress(features["train"], targets, labels.problem_type, labels.num_labels)
-        splits = {split: values for split, values in features.items() if split != "train"}
-        self.outputs[name] = {split: predict(values) for split, values in splits.items()}
-
-    def _read_texts(self) -> None:
-        features = self.task.features
-        indices = drawn(len(features["train"]), MOST_TEXTS)
-        rows = {**features, "train": features["train"].select(indices)}
-        means = {split: mean_layers(self.encoder, split_rows.to_list()) for split, split_rows in rows.items()}
-        self._fit("linear", {split: values.reshape(len(values), -1) for split, values in means.items()}, indices)
-
-    def _read_pairs(self) -> None:
-        rows = dict(self.task.rows)
-        indices = drawn(len(rows["train"]), MOST_TEXTS)
-        rows["train"] = rows["train"].select(indices)
-        means = {}
-        for split, split_rows in rows.items():
-            texts = [self._tokenized(split_rows[column][:]) for column in ("text", "text_pair")]
-            means[split] = [mean_layers(self.encoder, side) for side in texts]
-        self._fit("linear", {split: pair_features(*sides) for split, sides in means.items()}, indices)
-        self._fit("cosine", {split: cosines(*sides) for split, sides in means.items()}, indices)
-
-    def _tokenized(self, texts: Sequence[str]) -> list[dict[str, Any]]:
-        columns = dict(self.tokenizer(list(texts), truncation=True, max_length=self.task.max_length))
-        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-
-    def _read_words(self) -> None:
-        features = self.task.features
-        order = random.Random(0).sample(range(len(features["train"])), len(features["train"]))
-        labels = features["train"]["labels"][:]
-        counts = np.cumsum([np.not_equal(labels[index], IGNORED).sum() for index in order])
-        chosen = order[: 1 + int(np.searchsorted(counts, MOST_WORDS))]
-        train, targets = self._words(features["train"].select(chosen))
-        predict = regress(np.concatenate(train), np.concatenate(targets), None, len(self.task.names))
-        self.outputs["linear"] = {}
-        for split, rows in features.items():
-            if split == "train" or "labels" not in rows.column_names:
-                continue
-            predicted = []
-            states, _ = self._words(rows)
-            for row_labels, values in zip(rows["labels"], states, strict=True):
-                best = np.zeros(len(row_labels), int)
-                best[np.not_equal(row_labels, IGNORED)] = predict(values).argmax(axis=-1)
-                predicted.append(best)
-            self.outputs["linear"][split] = predicted
-
-    def _words(self, rows: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return the states of the labeled words of each row, and their labels."""
-        labels = [np.asarray(values) for values in rows["labels"]]
-        positions = [np.flatnonzero(values != IGNORED) for values in labels]
-        states = token_layers(self.encoder, rows.to_list(), positions)
-        return states, [values[chosen] for values, chosen in zip(labels, positions, strict=True)]
-
-    def scores(self, split: str, scores: Mapping[str, float]) -> dict[str, float]:
-        """Score the rivals on a split, and tell if the model is not better than the strongest one.
+    def scores(self, split: Split, scores: Mapping[str, float]) -> dict[str, float]:
+        """Score the rivals on a split, and warn if the model is not better than the strongest one.
 
         Args:
-            split: Name of the split.
+            split: The split.
             scores: Scores of the model.
 
         Returns:
             A score of each rival, such as `accuracy_of_constant`: the main score, of a constant in place of
             correlations `rmse`. {} without a rival or labels.
         """
-        task = self.task
-        name = main_score(task.metrics)
-        if name not in scores or "train" not in task.features:
+        task, target = self.evaluation.task, self.evaluation.target
+        train = self.evaluation.splits.get("train")
+        name = main_score(target.metrics)
+        if name not in scores or train is None:
             return {}
-        constant_name = "rmse" if "rmse" in task.metrics else name  # a constant has no correlation
+        constant_name = "rmse" if "rmse" in target.metrics else name  # a constant has no correlation
         results: dict[str, dict[str, float]] = {}
-        constant = task.constant_outputs(split)
+        constant = task.constant_outputs(split, train, target)
         if constant is not None:
             results[constant_name] = {"constant": self._score(split, constant, constant_name)}
         for rival, outputs in self.outputs.items():
-            if split in outputs:
-                results.setdefault(name, {})[rival] = self._score(split, outputs[split], name)
-        if task.name == "question-answering":
-            results.setdefault(name, {})["words"] = self._score_common_words(split, name)
+            if split.name in outputs:
+                results.setdefault(name, {})[rival] = self._score(split, outputs[split.name], name)
+        if isinstance(task, QuestionAnswering):
+            results.setdefault(name, {})["words"] = score_common_words(split.rows, task.no_answer_threshold)[name]
         for score_name, of_rivals in results.items():
             self._compare(split, score_name, scores[score_name], of_rivals)
         return {f"{score}_of_{rival}": value for score, rivals in results.items() for rival, value in rivals.items()}
 
-    def _score(self, split: str, outputs: Any, name: str) -> float:
-        features = self.task.features[split]
-        labels = np.asarray(features["label"][:]) if "label" in features.column_names else None
-        return self.task.score(split, outputs, labels).scores[name]
+    def _score(self, split: Split, outputs: Any, name: str) -> float:
+        evaluation = self.evaluation
+        return evaluation.task.score(split, outputs, evaluation.target, evaluation.encoding).scores[name]
 
-    def _score_common_words(self, split: str, name: str) -> float:
-        rows = self.task.rows[split]
-        predictions = []
-        for row in rows.select_columns(["id", "question", "context"]):
-            predictions.append(
-                {"id": row["id"], "prediction_text": most_common_words(row["question"], row["context"])}
-            )
-        references = rows.select_columns(["id", "answers"]).to_list()
-        if self.task.no_answer_threshold is None:
-            return load_metric("squad").compute(predictions=predictions, references=references)[name]
-        certain = [{**prediction, "no_answer_probability": 0.0} for prediction in predictions]
-        return load_metric("squad_v2").compute(predictions=certain, references=references)[name]
-
-    def _compare(self, split: str, name: str, score: float, of_rivals: Mapping[str, float]) -> None:
-        """Tell if a model is not better than its strongest rival, with advice unless its score is perfect."""
-        is_greater = self.task.metrics[name]
+    def _compare(self, split: Split, name: str, score: float, of_rivals: Mapping[str, float]) -> None:
+        """Warn if a model is not better than its strongest rival, with advice unless its score is perfect."""
+        is_greater = self.evaluation.target.metrics[name]
         strongest = (max if is_greater else min)(of_rivals, key=lambda rival: of_rivals[rival])
         value = of_rivals[strongest]
-        is_better = score > value if is_greater else score < value
-        if is_better:
+        if score > value if is_greater else score < value:
             return
-        perfect = (100.0 if self.task.name == "question-answering" else 1.0) if is_greater else 0.0
+        highest = 100.0 if isinstance(self.evaluation.task, QuestionAnswering) else 1.0
+        perfect = highest if is_greater else 0.0
         advice = "" if score == perfect else ": train it longer, or with another --learning_rate"
         logger.warning(
             "The model is %s its rival %r, %s, on the %s rows (%s %.4f, against %.4f)%s.",
             "level with" if score == value else "not better than",
             strongest,
             RIVALS[strongest],
-            split,
+            split.name,
             name,
             score,
             value,
             advice,
         )
+
+
+def score_common_words(rows: Any, no_answer_threshold: float | None) -> dict[str, float]:
+    """Return SQuAD's scores if each answer is the sentence with most words of its question."""
+    predictions: list[dict[str, Any]] = []
+    for row in rows.select_columns(["id", "question", "context"]):
+        answer = most_common_words(row["question"], row["context"])
+        predictions.append({"id": row["id"], "prediction_text": answer})
+    references = rows.select_columns(["id", "answers"]).to_list()
+    if no_answer_threshold is None:
+        return load_metric("squad").compute(predictions=predictions, references=references)
+    certain = [{**prediction, "no_answer_probability": 0.0} for prediction in predictions]
+    return load_metric("squad_v2").compute(predictions=certain, references=references)
+
+
+def fit_rivals(evaluation: Evaluation, model: Any = None) -> Rivals:
+    """Fit the rivals of a model to the training rows of a run.
+
+    Args:
+        evaluation: The task and its splits.
+        model (*optional*): The model before its training. Without it no rival reads an encoder.
+    """
+    encoder = None if model is None else encoder_of(model)
+    splits = evaluation.splits
+    outputs: dict[str, Mapping[str, Any]] = {}
+    if encoder is not None and "train" in splits and len(splits) > 1:
+        if isinstance(evaluation.task, TextClassification):
+            has_pairs = "text_pair" in splits["train"].rows.column_names
+            outputs = (_fit_pairs if has_pairs else _fit_texts)(evaluation, encoder)
+        elif type(evaluation.task) is TokenClassification:  # not scopes of cues
+            outputs = {"linear": _fit_words(evaluation, encoder)}
+    return Rivals(evaluation, outputs)
+
+
+def _fit(evaluation: Evaluation, features: Mapping[str, np.ndarray], indices: Sequence[int]) -> dict[str, np.ndarray]:
+    """Return the outputs of a regression on features of the drawn training rows for the other splits."""
+    labels, targets = evaluation.target.labels, evaluation.splits["train"].labels
+    assert labels is not None
+    assert targets is not None
+    predict = regress(features["train"], targets[indices], labels.problem_type, labels.num_labels)
+    return {split: predict(values) for split, values in features.items() if split != "train"}
+
+
+def _fit_texts(evaluation: Evaluation, encoder: Any) -> dict[str, Mapping[str, Any]]:
+    rows = {name: split.features for name, split in evaluation.splits.items()}
+    indices = drawn(len(rows["train"]), MOST_TEXTS)
+    rows["train"] = rows["train"].select(indices)
+    means = {name: mean_layers(encoder, split_rows.to_list()) for name, split_rows in rows.items()}
+    return {"linear": _fit(evaluation, {name: mean.reshape(len(mean), -1) for name, mean in means.items()}, indices)}
+
+
+def _fit_pairs(evaluation: Evaluation, encoder: Any) -> dict[str, Mapping[str, Any]]:
+    indices = drawn(len(evaluation.splits["train"].features), MOST_TEXTS)
+    encoding = evaluation.encoding
+    sides: dict[str, list[np.ndarray]] = {}
+    for name, split in evaluation.splits.items():
+        rows = split.rows.select(split.kept) if split.kept else split.rows
+        rows = rows.select(indices) if name == "train" else rows
+        sides[name] = []
+        for column in ("text", "text_pair"):
+            columns = dict(encoding.tokenizer(rows[column][:], truncation=True, max_length=encoding.max_length))
+            texts = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+            sides[name].append(mean_layers(encoder, texts))
+    return {
+        "linear": _fit(evaluation, {name: pair_features(*pair) for name, pair in sides.items()}, indices),
+        "cosine": _fit(evaluation, {name: cosines(*pair) for name, pair in sides.items()}, indices),
+    }
+
+
+def _fit_words(evaluation: Evaluation, encoder: Any) -> dict[str, list[np.ndarray]]:
+    """Return the index of the best label of each token of each row, by split."""
+    splits = evaluation.splits
+    train = splits["train"].features
+    order = random.Random(0).sample(range(len(train)), len(train))
+    labels = train["labels"][:]
+    counts = np.cumsum([np.not_equal(labels[index], IGNORED).sum() for index in order])
+    chosen = order[: 1 + int(np.searchsorted(counts, MOST_WORDS))]
+    states, targets = _words(encoder, train.select(chosen))
+    predict = regress(np.concatenate(states), np.concatenate(targets), SINGLE_LABEL, len(evaluation.target.names))
+    outputs: dict[str, list[np.ndarray]] = {}
+    for name, split in splits.items():
+        if name == "train" or "labels" not in split.features.column_names:
+            continue
+        states, _ = _words(encoder, split.features)
+        outputs[name] = []
+        for row_labels, values in zip(split.features["labels"], states, strict=True):
+            best = np.zeros(len(row_labels), int)
+            if len(values):
+                best[np.not_equal(row_labels, IGNORED)] = predict(values).argmax(axis=-1)
+            outputs[name].append(best)
+    return outputs
+
+
+def _words(encoder: Any, rows: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the states of the labeled words of each row, and their labels."""
+    labels = [np.asarray(values) for values in rows["labels"]]
+    positions = [np.flatnonzero(values != IGNORED) for values in labels]
+    states = token_layers(encoder, rows.to_list(), positions)
+    return states, [values[chosen] for values, chosen in zip(labels, positions, strict=True)]
