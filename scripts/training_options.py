@@ -10,11 +10,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hf_localattn.settings.option import KINDS
+from hf_localattn.settings.option import NEEDS, OURS, REFUSED, WORKS
 from hf_localattn.settings.stock import OTHERS, all_options
 from hf_localattn.settings.training import NewGenerationArguments
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "training_options.md"
+
+KINDS = {
+    WORKS: "It does in every task what transformers documents.",
+    OURS: "The package sets it, or has a default or a meaning of its own.",
+    NEEDS: "It works with another option, library, device, task or label; without it the run is refused.",
+    REFUSED: "A value other than the default is refused.",
+}
+"""What a run does with training arguments of transformers."""
 
 
 def table() -> str:
@@ -23,9 +31,9 @@ def table() -> str:
     for kind, meaning in KINDS.items():
         lines += [f"## {kind[0].upper()}{kind[1:]}", "", meaning, ""]
         options = all_options(NewGenerationArguments).items()
-        known = {name: option.note for name, option in options if option.kind == kind}
-        plain = [f"`{name}`" for name, note in known.items() if not note and name not in OTHERS]
-        rows = [f"| `{name}` | {note[0].upper()}{note[1:]} |" for name, note in known.items() if note]
+        known = {name: option.note or option.full_help for name, option in options if option.kind == kind}
+        plain = [f"`{name}`" for name in known if kind == WORKS and name not in OTHERS]
+        rows = [f"| `{name}` | {note[0].upper()}{note[1:]} |" for name, note in known.items() if kind != WORKS]
         if plain:
             lines += [f"{', '.join(plain)}, and all options that do not stand on this page.", ""]
         if rows:
