@@ -1,6 +1,6 @@
-"""Write the table of transformers' training arguments into docs/training_options.md, from their declarations.
+"""Write the tables of options into docs/training_options.md, from their declarations.
 
-The lines between `<!-- generated: options -->` and `<!-- end -->` are replaced.
+The lines between `<!-- generated: options -->` or `<!-- generated: ours -->` and `<!-- end -->` are replaced.
 
 Usage: python -m scripts.training_options
 """
@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hf_localattn.settings.option import NEEDS, OURS, REFUSED, WORKS
+from hf_localattn.settings.data import DATA_ARGUMENTS, DataArguments
+from hf_localattn.settings.model import ModelArguments
+from hf_localattn.settings.option import NEEDS, OURS, REFUSED, WORKS, Option, options_of
 from hf_localattn.settings.stock import OTHERS, all_options
-from hf_localattn.settings.training import NewGenerationArguments
+from hf_localattn.settings.training import NewGenerationArguments, NewTrainingArguments
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "training_options.md"
 
@@ -23,6 +25,26 @@ KINDS = {
     REFUSED: "A value other than the default is refused.",
 }
 """What a run does with training arguments of transformers."""
+
+
+def ours() -> str:
+    """Return a table of the options of model, data, each task and training."""
+    common = options_of(DataArguments)
+    parts = {"Model": options_of(ModelArguments), "Data": common}
+    for script, arguments in DATA_ARGUMENTS.items():
+        parts[f"`train {script}`"] = {n: o for n, o in options_of(arguments).items() if common.get(n) != o}
+    parts["Training"] = {name: option for name, option in options_of(NewTrainingArguments).items() if not option.kind}
+    lines = []
+    for title, options in parts.items():
+        lines += [f"### {title}", "", "| option | meaning |", "|---|---|", *map(row, options.values()), ""]
+    return "\n".join(lines).rstrip()
+
+
+def row(option: Option) -> str:
+    """Return the row of an option."""
+    names = ", ".join(f"`{name}`" for name in (f"--{option.name}", *option.aliases))
+    text = option.full_help.replace("*", "\\*").replace("<", "&lt;")
+    return f"| {names} | {text} |"
 
 
 def table() -> str:
@@ -43,8 +65,10 @@ def table() -> str:
 
 def render(page: str) -> str:
     """Return the text of the page with its generated part renewed."""
-    pattern = r"(<!-- generated: options -->\n).*?(<!-- end -->)"
-    return re.sub(pattern, lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", page, flags=re.DOTALL)
+    for name, text in (("options", table()), ("ours", ours())):
+        pattern = rf"(<!-- generated: {name} -->\n).*?(<!-- end -->)"
+        page = re.sub(pattern, lambda match, text=text: f"{match[1]}\n{text}\n\n{match[2]}", page, flags=re.DOTALL)
+    return page
 
 
 if __name__ == "__main__":

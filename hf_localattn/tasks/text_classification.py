@@ -31,7 +31,6 @@ from hf_localattn.errors import join_names
 from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.settings.columns import TokenColumns
-from hf_localattn.settings.data import GLUE as GLUE
 from hf_localattn.settings.data import TextClassificationDataArguments
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments
