@@ -95,7 +95,6 @@ OF_TRAINING = {
     "save_strategy": case("no"),
     "save_steps": case(7),
 }
-OTHERS = {"bf16": case(True)}  # pads to a multiple of 8
 OF_TASK = {
     "glue": {
         "task_name": case("mrpc", train_file="glued.jsonl", validation_file="glued.jsonl"),
@@ -159,7 +158,6 @@ CASES = [
     *(("glue", name) for name in OF_TRAINING),
     *((task, name) for task in TASKS for name in OF_DATA if name != "max_seq_length" or task != "qg"),
     *((task, name) for task, cases in OF_TASK.items() for name in cases if name not in OF_DATA),
-    *((task, name) for task in TASKS for name in OTHERS),
 ]
 CHOICES = {"context": "the cat", "choices": ["mat", "dog"], "ends": ["red mat", "dog"], "label": 0, "right": 1}
 TAGS = {"labels": ["O", "B-pet"], "tags": ["O", "B-place"], "words": ["red", "cat"], "pos_tags": ["DET", "NOUN"]}
@@ -343,7 +341,7 @@ seen_before = {}
 
 @pytest.mark.parametrize(("task", "name"), CASES, ids=map(" ".join, CASES))
 def test_an_option_is_seen(task, name, look):
-    tried = OF_TASK[task].get(name) or (OF_MODEL | OF_DATA | OF_TRAINING | OTHERS)[name]
+    tried = OF_TASK[task].get(name) or (OF_MODEL | OF_DATA | OF_TRAINING)[name]
     without, given = (look(task, tried.does, tried.others, **more) for more in ({}, {name.split()[0]: tried.value}))
     assert [part for part in without.keys() | given.keys() if without.get(part) != given.get(part)]
     assert "error" not in without or "error" not in given
@@ -359,6 +357,15 @@ def test_an_option_is_seen(task, name, look):
 )
 def test_equal_runs_look_the_same(task, does, others, look):
     assert look(task, does, {}, **others) == look(task, does, others)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_half_precision_pads_to_a_multiple_of_8(task, look):
+    others = {"pad_to_max_length": False}
+    for more, is_padded in (({}, False), ({"bf16": True}, True)):
+        seen = look(task, "", others, **more)
+        lengths = [np.shape(seen[batch]["input_ids"])[-1] for batch in ("batch", "evaluated")]
+        assert all(length % 8 == 0 for length in lengths) is is_padded
 
 
 def test_all_files_of_a_model_are_asked_for_in_the_same_way(look):
