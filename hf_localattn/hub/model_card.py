@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from hf_localattn.files import atomic_write
-from hf_localattn.hub.record import RIVALS, Score, TrainingRecord, describe_rivals
+from hf_localattn.hub.record import RIVALS, Score, TrainingRecord, describe_rivals, read_stock_record
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.names import AUTO_CLASSES, default_fields, family_names, family_notes, read_config, task_of_class
 from hf_localattn.parsing import read_utf8
@@ -127,7 +127,7 @@ def write_card(
     """
     folder = Path(checkpoint)
     config = read_config(folder)
-    record = TrainingRecord.load(folder)
+    record = TrainingRecord.load(folder) or read_stock_record(folder, _task(config))
     path = folder / CARD
     card = read_utf8(path) if path.is_file() else ""
     if card and BOUNDARY not in card:

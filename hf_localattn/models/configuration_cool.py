@@ -56,10 +56,9 @@ class CoolConfig(CoolFields, LocalAttentionConfig):
     @property
     def local_input_size(self) -> int:
         """Input width of the local branch: the width of the encoder's output or word embeddings."""
-        size: int = self.backbone_config.hidden_size
         if self.mode == "g2l":
-            return size
-        return getattr(self.backbone_config, "embedding_size", None) or size
+            return self.encoder_size
+        return getattr(self.backbone_config, "embedding_size", None) or self.backbone_config.hidden_size
 
     @property
     def local_size(self) -> int:
@@ -92,7 +91,7 @@ class CoolConfig(CoolFields, LocalAttentionConfig):
     @property
     def output_size(self) -> int:
         """Width of the last hidden states."""
-        return self.local_output_size if self.mode == "g2l" else self.backbone_config.hidden_size
+        return self.local_output_size if self.mode == "g2l" else self.encoder_size
 
     def backbone_config_to_build(self) -> Any:
         """Return the backbone's configuration, with `num_extra_layers` more layers for "deeper"."""
@@ -123,6 +122,10 @@ class CoolConfig(CoolFields, LocalAttentionConfig):
         if self.local_size % (self.outlook_num_heads or 1):
             raise ValueError(
                 f"`outlook_num_heads` is {self.outlook_num_heads}; it must divide the local width {self.local_size}."
+            )
+        if self.is_encoder_decoder and self.encoder_size != self.backbone_config.hidden_size:
+            raise ValueError(
+                f"`encoder_states` is {self.encoder_states!r}, but the decoder reads states of one layer: use 'mix'."
             )
         if conflict := self._conflict_with_mode():
             raise ValueError(f"`mode` is {self.mode!r}, but {conflict}: set `mode` to 'g2l'.")

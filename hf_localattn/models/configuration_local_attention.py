@@ -159,13 +159,11 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
             self.label2id = {name: int(index) for index, name in self.id2label.items()}
 
     def check(self) -> None:
-        """Raise `ValueError` if a field has an invalid value.
-
-        Called when a configuration is created or saved, and when a model is built: fields can change.
-        """
+        """Raise `ValueError` for an invalid field, when a configuration is created or saved and a model is built."""
         self.installed.check_backbone(self)
         config_class: Any = type(self)  # which mypy takes for unhashable
         check_types(self, field_types(config_class))
+        self.encoder_state_indices()
         self.check_fields()
 
     def check_fields(self) -> None:
@@ -184,8 +182,33 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
 
     @property
     def output_size(self) -> int:
-        """Width of the last hidden states, by default the backbone's `hidden_size`."""
-        return self.backbone_config.hidden_size
+        """Width of the last hidden states, by default `encoder_size`."""
+        return self.encoder_size
+
+    @property
+    def encoder_size(self) -> int:
+        """Width of the states of the encoder that `encoder_states` selects."""
+        count = 1 if isinstance(self.encoder_states, str) else len(self.encoder_states)
+        return count * self.backbone_config.hidden_size
+
+    @property
+    def num_encoder_states(self) -> int:
+        """Number of states that the encoder has of a token: its word embedding, and one of each layer."""
+        config: Any = self.backbone_config_to_build()
+        return 1 + (getattr(config, "num_encoder_layers", None) or config.num_hidden_layers)
+
+    def encoder_state_indices(self) -> list[int] | None:
+        """Return the indices, from 0, of the states that `encoder_states` selects; None for the last one alone."""
+        if self.encoder_states == "last":
+            return None
+        count = self.num_encoder_states
+        listed: Any = range(count) if self.encoder_states == "mix" else self.encoder_states
+        chosen = list(dict.fromkeys(index % count for index in listed if -count <= index < count))
+        if not chosen or len(chosen) < len(listed):
+            raise ValueError(
+                f"`encoder_states` is {listed!r}; give distinct layers from {-count} to {count - 1}, 'mix' or 'last'."
+            )
+        return chosen
 
     @property
     def max_tokens(self) -> int | None:

@@ -73,13 +73,13 @@ class OaXLNetConfig(OaXLNetFields, LocalAttentionConfig):
         if self.local_attention != "none" and self.block_heads not in possible:
             square = ", with heads of a square width" if self.is_convolutional else ""
             raise ValueError(
-                f"`oa_num_heads` is {self.block_heads}; for the width {self.backbone_config.hidden_size} use one of"
+                f"`oa_num_heads` is {self.block_heads}; for the width {self.encoder_size} use one of"
                 f" {', '.join(map(str, possible))}{square}."
             )
 
     def possible_heads(self) -> list[int]:
         """Return the numbers of heads that divide the width. Heads of convolutions must have a square width."""
-        size = self.backbone_config.hidden_size
+        size = self.encoder_size
         divisors = [heads for heads in range(1, size + 1) if size % heads == 0]
         if not self.is_convolutional:
             return divisors

@@ -42,7 +42,7 @@ class SamRobertaConfig(SamRobertaFields, LocalAttentionConfig):
     def encoded_size(self) -> int:
         """Width D of the states that are pooled, those of the BiLSTM or of the encoder."""
         if not self.has_bilstm:
-            return self.backbone_config.hidden_size
+            return self.encoder_size
         return self.bilstm_hidden_size * (2 if self.bilstm_merge == "concat" else 1)
 
     @property

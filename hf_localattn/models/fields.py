@@ -68,6 +68,15 @@ class Fields:
             " backbone. Only for local layers outside the backbone."
         ),
     ] = False
+    encoder_states: Annotated[
+        Literal["last", "mix"] | list[int],
+        Field(
+            'States of the encoder that the layers on top of it read: "last", of its last layer; "mix", a mean of all'
+            " layers with trained weights; or a list of layers whose states are concatenated, such as [0, 6, -1]. 0"
+            ' are the word embeddings, 1 is the first layer, -1 the last. A frozen encoder is best read with "mix".'
+            " Only for local layers outside the backbone."
+        ),
+    ] = "last"
     hf_localattn_version: Annotated[
         str | None, Field("Version of hf_localattn that saved the checkpoint; None for a new configuration.")
     ] = None

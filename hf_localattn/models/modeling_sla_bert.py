@@ -122,8 +122,6 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
                     init.constant_(part.bias, self.config.gate_bias_init)
                 elif isinstance(part, DistanceSlope):
                     part.initialize()
-        elif isinstance(module, SyntaxLayers):
-            module.initialize()
 
     @property
     def _supports_flash_attn(self) -> bool:  # type: ignore[override]  # of the class in transformers

@@ -32,7 +32,7 @@ class OrthogonalAttention(nn.Module):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        size = config.backbone_config.hidden_size
+        size = config.encoder_size
         self.shares_context = config.share_context_projection
         self.interaction = PairInteraction(config)
         self.query_vectors = BETAS[INTERACTIONS[config.local_attention].beta](config)
@@ -113,7 +113,7 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        size = config.backbone_config.hidden_size
+        size = config.encoder_size
         intermediate_size = config.oa_intermediate_size or size
         self.attention = OrthogonalAttention(config)
         self.attention_norm = nn.LayerNorm(size)
