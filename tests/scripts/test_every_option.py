@@ -24,6 +24,7 @@ from hf_localattn.settings.training import NewGenerationArguments, NewTrainingAr
 from hf_localattn.studies import command, search
 from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.training import scores
+from hf_localattn.training.run import Trained, evaluate, share, train
 from tests.qa_helpers import question, unanswerable, write_jsonl
 from tests.scripts.conftest import NEGATED, ROWS, labeled
 
@@ -265,7 +266,7 @@ def look(folders, monkeypatch):
         monkeypatch.setattr(datasets, "load_dataset", load_dataset)
         try:
             script = ScriptCommand.of("ner" if task == "negation" else task, given)
-            seen = of_command(script, monkeypatch) if does == "command" else of_run(script.prepare(), does, folder)
+            seen = of_command(script, monkeypatch) if does == "command" else of_run(script.start(), does, folder)
         except ValueError as error:
             seen = {"error": str(error)}
         results = seen.get("results", {})
@@ -275,11 +276,14 @@ def look(folders, monkeypatch):
     return call
 
 
-def of_run(run, does, folder):
+def of_run(started, does, folder):
     """All that can be seen of a prepared run, or of one that trains or evaluates."""
-    trainer, task = run.trainer, run.task
-    seen = {name: rows.remove_columns([*{PLACE} & {*rows.column_names}]).to_list() for name, rows in run.data.items()}
-    seen["features"] = {name: features.to_list() for name, features in run.features.items()}
+    prepared, trainer = started.prepared, started.trainer
+    evaluation = prepared.evaluation
+    seen = {
+        name: rows.remove_columns([*{PLACE} & {*rows.column_names}]).to_list() for name, rows in prepared.rows.items()
+    }
+    seen["features"] = {name: split.features.to_list() for name, split in evaluation.splits.items()}
     for name, loader in (("batch", trainer.get_train_dataloader()), ("evaluated", trainer.get_eval_dataloader())):
         seen[name] = {column: values.tolist() for column, values in next(iter(loader)).items()}
     seen["model"] = trainer.model.config.to_dict(), [float(values.sum()) for values in trainer.model.parameters()]
@@ -290,18 +294,21 @@ def of_run(run, does, folder):
     seen["optimizer"] = type(optimizer), getattr(optimizer, "k", 0), getattr(optimizer, "alpha", 0)
     seen["rates"] = [group["lr"] for group in optimizer.param_groups]
     seen["callbacks"] = [type(callback) for callback in trainer.callback_handler.callbacks]
-    seen["loss"] = getattr(task.compute_loss, "keywords", None)
-    seen["frozen"] = vars(run.frozen) if run.frozen else None
+    seen["loss"] = getattr(prepared.loss, "keywords", None)
+    seen["frozen"] = vars(started.frozen) if started.frozen else None
     if does == "train":
-        seen["results"] = run.train()
-        run.share()
+        trained = train(started)
+        share(trained, [])
+        seen["results"] = trained.metrics
         seen["kept"] = sorted(map(str, folder.rglob("*")))
     elif does == "eval":
-        seen["results"] = run.evaluate()
+        evaluated = evaluate(Trained(started), "validation")
+        seen["results"] = evaluated.metrics
+        seen["predictions"] = evaluated.scored.predictions
     elif does == "answer":  # each word is in scope
-        logits = [np.tile([0.0, 1.0], (len(ids), 1)) for ids in run.features["validation"]["input_ids"]]
-        seen["scopes"] = task.score("validation", logits, None).predictions
-    seen["written"] = {path.name: path.read_text() for path in folder.glob("*predictions*.json*")}
+        split = evaluation.splits["validation"]
+        logits = [np.tile([0.0, 1.0], (len(ids), 1)) for ids in split.features["input_ids"]]
+        seen["scopes"] = evaluation.task.score(split, logits, evaluation.target).predictions
     return seen
 
 
@@ -309,11 +316,11 @@ def of_command(script, monkeypatch):
     """The runs of a command, none of which is run, and where they would be."""
     seen = []
 
-    def prepare(self):
+    def start(self):
         args = self.training_args
         seen.append((args.output_dir, args.seed, self.data_args.held_out))
         args.metric_for_best_model = "accuracy"
-        return SimpleNamespace(trainer=SimpleNamespace(args=args), execute=dict)
+        return SimpleNamespace(trainer=SimpleNamespace(args=args))
 
     def run_all(runs, *where, **device):
         seen.append((runs, where))
@@ -323,7 +330,8 @@ def of_command(script, monkeypatch):
         seen.append((jobs,))
         yield from ()
 
-    monkeypatch.setattr(ScriptCommand, "prepare", prepare)
+    monkeypatch.setattr(ScriptCommand, "start", start)
+    monkeypatch.setattr(command, "execute", lambda started: {})
     monkeypatch.setattr(command, "run_all", run_all)
     monkeypatch.setattr(search, "in_parallel", in_parallel)
     monkeypatch.setattr(search.Search, "_report", lambda self, trials: {})
