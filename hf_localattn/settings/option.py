@@ -49,7 +49,7 @@ class Option:
         note: Text for the documentation, by default `help`. Of `NEEDS` and `REFUSED` it is also the error, after the
             name of the option.
         suits_arguments: Function of the training arguments that returns False if they contradict a given value.
-        suits_task: Function of the `Use` by a task that returns False if it contradicts a given value. Before the labels
+        suits_task: Function of the `Use` by a task that returns False if it contradicts a given value. Before labels
             are known, a task may allow more than afterwards.
     """
 
