@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import get_args
 
 import torch
 from transformers import BertConfig
 
 from benchmarks.registry import Scale, Step, case
 from hf_localattn import CoolConfig, CoolForTokenClassification
-from hf_localattn.models.configuration_local_attention import field_types
 from hf_localattn.models.cool_local_encoder import LOCAL_LAYERS
+from hf_localattn.models.fields import field_types, values_of
 
 BATCH, LENGTH = 4, 128
-KINDS = get_args(field_types(CoolConfig)["local_attention"])
+KINDS = values_of(field_types(CoolConfig)["local_attention"])
 SETTINGS = {kind: {"local_attention": kind} for kind in KINDS} | {"outlook, no conv": {"use_conv": False}}
 LENGTHS = (128, 512, 2048)
 

@@ -9,7 +9,7 @@ from transformers import XLNetConfig, XLNetForTokenClassification
 
 from benchmarks.registry import Scale, Step, case
 from hf_localattn import OaXLNetConfig, OaXLNetForTokenClassification
-from hf_localattn.models.configuration_oa_xlnet import INTERACTIONS
+from hf_localattn.models.fields_oa_xlnet import INTERACTIONS
 from hf_localattn.models.oa_attention import OrthogonalAttentionBlock
 
 

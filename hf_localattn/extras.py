@@ -70,15 +70,5 @@ def check_floors() -> None:
             )
 
 
-class LazyExtra:
-    """Module that is imported by `import_extra`, with the same arguments, when one of its names is first used."""
-
-    def __init__(self, module: str, extra: str, option: str):
-        self._needed = module, extra, option
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_extra(*self._needed), name)
-
-
 def _advice(option: str, libraries: str, extra: str) -> str:
     return f"{option} needs {libraries}: run `pip install 'hf_localattn[{extra}]'`."

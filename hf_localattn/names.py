@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import os
 import re
+import sys
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
@@ -55,10 +57,19 @@ NO_SCORES = (
     "_preparation_time",
     "_gen_len",
     "_num_beams",
-    "_of_constant",
-    "_of_linear",
 )
-"""Endings of the names of metrics that are times, counts, and scores of other models."""
+"""Endings of the names of metrics that are times and counts."""
+
+RIVALS = {
+    "constant": "the commonest label, the mean, or no answer",
+    "linear": "regression on the states of all layers of the encoder before training",
+    "cosine": "the cosine of the two texts for the encoder before training",
+    "words": "the sentence with most words of the question",
+}
+"""Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""
+
+RIVAL_SCORES = tuple(f"_of_{name}" for name in RIVALS)
+"""Endings of the names of the scores of rivals."""
 
 HUB_ID = r"[\w.-]+/[\w.-]+"
 """Regular expression of OWNER/NAME."""
@@ -87,8 +98,8 @@ def family_notes(name: str) -> dict[str, Any]:
     """Read the texts about a family for its model cards, and what its options need.
 
     `summary`, `inputs` and each of `limits` are templates of Jinja, with the fields of a model's configuration, its
-    `task`, and `finds_cues`. A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text
-    of the card's program.
+    `task`, and `finds_cues`. `summary` may have one for each value of the field that chooses the layers, and `other`.
+    A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text of the card's program.
     """
     path = _PACKAGE / "families" / name.replace("-", "_") / "card.yaml"
     notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -96,21 +107,31 @@ def family_notes(name: str) -> dict[str, Any]:
 
 
 def default_fields(family: str) -> dict[str, Any]:
-    """Read the defaults of the fields of a family, as in a `config.json`, from the code of its configuration.
+    """Return the defaults of the fields of a family, as in a `config.json`."""
+    return {name: value for name, value in _defaults(family, "Fields").items() if name != "hf_localattn_version"}
 
-    The class itself would import torch, which takes seconds.
+
+def default_settings(family: str) -> dict[str, Any]:
+    """Return the defaults of the settings of a family's tokenizer."""
+    return _defaults(family, "Settings")
+
+
+@cache
+def _defaults(family: str, base: str) -> dict[str, Any]:
+    """Return the defaults that a family declares in a class derived from `base` of `models/fields.py`.
+
+    The declarations are imported apart from `hf_localattn.models`, which would import torch and take seconds.
     """
-    defaults: dict[str, Any] = {}
-    for module in ("configuration_local_attention", f"configuration_{family.replace('-', '_')}"):
-        code = (MODELS / f"{module}.py").read_text(encoding="utf-8")
-        classes = [node for node in ast.parse(code).body if isinstance(node, ast.ClassDef)]
-        (config_class,) = [node for node in classes if node.name.endswith("Config")]
-        for field in config_class.body:
-            if isinstance(field, ast.AnnAssign) and field.value and "ClassVar" not in ast.unparse(field.annotation):
-                defaults[ast.unparse(field.target)] = ast.literal_eval(field.value)
-    del defaults["backbone_config"]
-    del defaults["hf_localattn_version"]
-    return json.loads(json.dumps(defaults))  # lists for tuples
+    package = "hf_localattn_declarations"
+    if package not in sys.modules:
+        sys.modules[package] = ModuleType(package)
+        sys.modules[package].__path__ = [str(MODELS)]
+    fields = import_module(f"{package}.fields")
+    module = import_module(f"{package}.fields_{family.replace('-', '_')}")
+    for declaring in vars(module).values():
+        if getattr(declaring, "__module__", "") == module.__name__ and issubclass(declaring, getattr(fields, base)):
+            return {name: fields.as_in_files(getattr(declaring, name)) for name in fields.field_types(declaring)}
+    return {}
 
 
 def task_of_class(name: str) -> str | None:

@@ -18,7 +18,7 @@ import torch
 import hf_localattn
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.sla_parser import load_pipeline
-from hf_localattn.models.tokenization_sla_bert import DEFAULT_PARSER
+from hf_localattn.names import default_settings
 from hf_localattn.parsing import format_assignments, format_value, read_value
 from hf_localattn.resources import tiny_parser
 from hf_localattn.studies.script_command import ScriptCommand, content_digest
@@ -326,7 +326,7 @@ def options_of(row: Row, task: TableTask, selection: Selection, data: Mapping[st
     fields = options["local_config"]
     if _needs_parser(options["family"], fields):
         parser = str(tiny_parser()) if selection.parser == "tiny" else selection.parser
-        parser = parser or fields.get("parser", DEFAULT_PARSER)
+        parser = parser or fields.get("parser", default_settings(options["family"])["parser"])
         fields = {**fields, "parser": parser}
     options["local_config"] = format_assignments(fields)
     options["backbone"] = selection.backbone or options["backbone"]

@@ -176,10 +176,7 @@ def used_fields(run: TableRun) -> set[str]:
     settings = {**run.task.local_config, **run.row.local_config}
     fields, _ = family.split_fields(settings)
     config = family.config(**fields)
-    unused: set[str] = set()
-    for names, is_active in family.effects(config).items():
-        if not is_active:
-            unused.update(names)
+    unused = {name for name, declared in family.fields.items() if not declared.takes_effect(config)}
     return {name for name in vars(config) if name not in unused}
 
 

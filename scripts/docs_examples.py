@@ -1,6 +1,8 @@
 """Extension of griffe: show docstrings in the style of transformers as the reference does with others."""
 
+import inspect
 import re
+from importlib import import_module
 from typing import Any
 
 from griffe import Extension, Function, Object, Parameter, Parameters
@@ -19,6 +21,9 @@ class Docstrings(Extension):
         """
         if obj.docstring is None:
             return
+        if obj.name.endswith(("Config", "Tokenizer")) and obj.is_class:  # completed when the package is imported
+            module = import_module(obj.module.path)
+            obj.docstring.value = inspect.cleandoc(getattr(module, obj.name).__doc__)
         text = obj.docstring.value.replace("\nExample:\n", "\nExamples:\n")
         if obj.name.endswith("Config"):
             fields = [Parameter(name, default=value or "None") for _, name, _, value in OPTIONAL.findall(text)]

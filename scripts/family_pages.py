@@ -7,14 +7,15 @@ Usage: python -m scripts.family_pages
 
 from __future__ import annotations
 
-import inspect
 import re
 from pathlib import Path
 
 import yaml
 
 from hf_localattn.families import get_family
+from hf_localattn.families.describe import meanings
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.models.fields import field_types
 from reproduction.tables import table_names
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,13 +26,13 @@ TABLES = ROOT / "reproduction" / "tables"
 def fields(name: str) -> str:
     """Return the table of a family's fields, or of those of "all" families, from its configuration class."""
     config = LocalAttentionConfig if name == "all" else get_family(name).config
-    arguments = re.search(r"\nArgs:\n(.*?)(?=\n\n\S|\Z)", inspect.cleandoc(config.__doc__), flags=re.DOTALL)
-    assert arguments is not None
+    shared = {} if name == "all" else field_types(LocalAttentionConfig)
     rows = []
-    entries = re.findall(r"^    (\w+) \(.*?\):\s+(.*?)(?=\n    \S|\Z)", arguments[1], flags=re.DOTALL | re.MULTILINE)
-    for field, text in entries:
-        text = re.sub(r"\s*\n +\* ", "<br>", text)
-        default = getattr(config, field, None)
+    for field, text in meanings(config).items():
+        if field in shared:
+            continue
+        text = re.sub(r"\s*\n\* ", "<br>", text)
+        default = getattr(config, field)
         shown = "" if default is None else f"`{_word(default)}`"
         rows.append(f"| `{field}` | {shown} | {' '.join(text.split()).replace('|', chr(92) + '|')} |")
     return "\n".join(["| field | default | meaning |", "|---|---|---|", *rows])

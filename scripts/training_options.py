@@ -1,4 +1,4 @@
-"""Write the table of transformers' training arguments into docs/training_options.md, from the code.
+"""Write the table of transformers' training arguments into docs/training_options.md, from their declarations.
 
 The lines between `<!-- generated: options -->` and `<!-- end -->` are replaced.
 
@@ -10,21 +10,24 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hf_localattn.training.options import CLASSES, FIELDS
+from hf_localattn.settings.option import KINDS
+from hf_localattn.settings.stock import OTHERS, all_options
+from hf_localattn.settings.training import NewGenerationArguments
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "training_options.md"
 
 
 def table() -> str:
-    """Return a list of the classes, and a table of the fields of each class."""
+    """Return a list of the kinds of options, and a table of the options of each kind."""
     lines = []
-    for kind, meaning in CLASSES.items():
+    for kind, meaning in KINDS.items():
         lines += [f"## {kind[0].upper()}{kind[1:]}", "", meaning, ""]
-        notes = {name: treatment.note for name, treatment in FIELDS.items() if treatment.kind == kind}
-        plain = [f"`{name}`" for name, note in notes.items() if not note]
-        rows = [f"| `{name}` | {note[0].upper()}{note[1:]} |" for name, note in notes.items() if note]
+        options = all_options(NewGenerationArguments).items()
+        known = {name: option.note for name, option in options if option.kind == kind}
+        plain = [f"`{name}`" for name, note in known.items() if not note and name not in OTHERS]
+        rows = [f"| `{name}` | {note[0].upper()}{note[1:]} |" for name, note in known.items() if note]
         if plain:
-            lines += [f"{', '.join(plain)}.", ""]
+            lines += [f"{', '.join(plain)}, and all options that do not stand on this page.", ""]
         if rows:
             lines += ["| option | note |", "|---|---|", *rows, ""]
     return "\n".join(lines).rstrip()

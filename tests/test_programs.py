@@ -20,8 +20,8 @@ from hf_localattn.cli import app, main
 from hf_localattn.extras import EXTRAS
 from hf_localattn.names import SCRIPTS
 from hf_localattn.resources import tiny_backbone
+from hf_localattn.settings.reading import build_arguments, read_options
 from hf_localattn.studies.script_command import argument_classes
-from hf_localattn.training.reading import build_arguments, read_options
 from tests.programs import (
     DEMO,
     QUESTIONS,

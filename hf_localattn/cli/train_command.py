@@ -11,12 +11,6 @@ from hf_localattn.errors import end_on_interrupt, exit_on_user_error
 from hf_localattn.extras import require
 from hf_localattn.names import NO_FAMILY, SCRIPTS, family_notes, find_family, find_files
 
-FILES = ("train_file", "validation_file", "test_file")
-"""Options with data files."""
-
-EXTRA_OF = {"search_space": "search", "lookahead_steps": "lookahead", "ray_address": "cluster"}
-"""Options that need an extra besides `train`."""
-
 
 def train(
     script: Annotated[
@@ -49,22 +43,27 @@ def train(
 
 def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
     """Return the options by name. What can be wrong with them is found before torch is imported, if possible."""
-    from hf_localattn.training.data_arguments import DATA_ARGUMENTS
-    from hf_localattn.training.model_arguments import ModelArguments
-    from hf_localattn.training.new_arguments import NewTrainingArguments
-    from hf_localattn.training.reading import read_options
+    from hf_localattn.settings.data import DATA_ARGUMENTS, SPLITS
+    from hf_localattn.settings.model import ModelArguments
+    from hf_localattn.settings.option import options_of
+    from hf_localattn.settings.reading import read_options
+    from hf_localattn.settings.training import NewGenerationArguments, NewTrainingArguments
 
-    classes = (ModelArguments, DATA_ARGUMENTS[script], NewTrainingArguments)
+    classes = (
+        ModelArguments,
+        DATA_ARGUMENTS[script],
+        NewGenerationArguments if script == "qg" else NewTrainingArguments,
+    )
     options = read_options(classes, words, f"hf-localattn train {script}")
     family = options.get("family")
     if isinstance(family, str):
         require_parser(find_family(family, NO_FAMILY), options.get("local_config") or ())
-    for option, extra in EXTRA_OF.items():
-        if options.get(option) is not None:
-            require(extra, f"--{option}")
-    for option in FILES:
-        if isinstance(options.get(option), str):
-            find_files(options[option])
+    for name, option in options_of(*classes).items():
+        if option.extra is not None and options.get(name) is not None:
+            require(option.extra, f"--{name}")
+    for split in SPLITS:
+        if isinstance(file := options.get(f"{split}_file"), str):
+            find_files(file)
     return options
 
 

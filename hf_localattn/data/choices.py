@@ -33,6 +33,7 @@ from hf_localattn.data.rows import (
     row_indices,
 )
 from hf_localattn.errors import shorten
+from hf_localattn.settings.columns import ChoiceColumns
 
 CHOICE_FEATURES = Features({"context": Value("string"), "choices": List(Value("string")), "label": Value("int64")})
 
@@ -44,33 +45,13 @@ CHOICES_REMEDY = "give --choices_column_name, a column with lists of texts, or S
 
 
 @dataclass(frozen=True)
-class ChoiceColumns:
-    """Columns of rows that do not have SWAG's columns.
-
-    SWAG's columns (Zellers et al. 2018) are always recognized: `sent1` is the context, `sent2` is the beginning
-    of all choices, and `ending0`, `ending1` and so on are their ends.
-
-    Args:
-        context: Column of the context. A row needs a context or a question.
-        question: Column of the question, which is put before each choice.
-        choices: Column of the choices: a list of texts, or an object with two lists, "text" (the choices) and "label"
-            (a name for each choice).
-        label: Column of the correct choice: its index, its letter (A is the first), its name, or its text. A text is
-            compared with the choices first.
-    """
-
-    context: str = "context"
-    question: str = "question"
-    choices: str = "choices"
-    label: str = "label"
-
-
-@dataclass(frozen=True)
 class ChoiceFormat:
     """Format of the rows of a file or data set.
 
     Args:
-        columns: Names of the columns.
+        context: Name of the column of the context.
+        question: Name of the column of the question.
+        choices: Name of the column of the choices.
         label: Column of the label.
         listed: Columns that rows with a list of choices need.
         swag: Columns that rows with SWAG's endings need.
@@ -79,7 +60,9 @@ class ChoiceFormat:
         may_be_empty: Accept an empty question or context.
     """
 
-    columns: ChoiceColumns
+    context: str
+    question: str
+    choices: str
     label: Column
     listed: tuple[Column, ...]
     swag: tuple[Column, ...]
@@ -109,16 +92,19 @@ def load_choices(
     """
     source = open_source(data, "rows")
     columns = columns or ChoiceColumns()
-    label = Column(columns.label, None, required=require_labels, remedy="give --label_column_name")
-    text = Column((columns.context, columns.question), remedy=TEXT_REMEDY)
+    context, question, choices, label_name = map(columns.name_of, ("context", "question", "choices", "label"))
+    label = Column(label_name, None, required=require_labels, remedy="give --label_column_name")
+    text = Column((context, question), remedy=TEXT_REMEDY)
     names = source.rows.column_names if isinstance(source.rows, Dataset) else None
     layout = ChoiceFormat(
-        columns=columns,
+        context=context,
+        question=question,
+        choices=choices,
         label=label,
-        listed=(text, Column(columns.choices, remedy=CHOICES_REMEDY), label),
+        listed=(text, Column(choices, remedy=CHOICES_REMEDY), label),
         swag=(Column("sent1"), label),
         is_table=names is None and source.name.endswith(TABLE_SUFFIXES),
-        label_names=_label_names(source, columns.label),
+        label_names=_label_names(source, label_name),
         may_be_empty=not skip_empty,
     )
     required = _required_columns(layout, names or ())
@@ -144,11 +130,10 @@ def _label_names(source: Source, column: str) -> tuple[str, ...] | None:
 
 
 def _convert(record: Record, layout: ChoiceFormat) -> Record:
-    columns = layout.columns
     if missing := find_missing(_required_columns(layout, record), record):
         raise ValueError(describe_missing(missing, record))
-    endings = [] if columns.choices in record else _swag_endings(record)
-    texts, names = _read_choices(record, columns, endings)
+    endings = [] if layout.choices in record else _swag_endings(record)
+    texts, names = _read_choices(record, layout.choices, endings)
     context, *beginning = _read_texts(record, layout, bool(endings))
     if len(texts) < 2:
         raise ValueError(f"{len(texts)} choices: there must be at least two.")
@@ -167,9 +152,8 @@ def _convert(record: Record, layout: ChoiceFormat) -> Record:
 
 def _read_texts(record: Record, layout: ChoiceFormat, is_swag: bool) -> list[str]:
     """Return the context of a row, or the question if it has no context, and the beginning of its choices, if any."""
-    columns = layout.columns
     if not is_swag:
-        names = [name for name in (columns.context, columns.question) if name in record]
+        names = [name for name in (layout.context, layout.question) if name in record]
     else:
         names = ["sent1", "sent2"] if record.get("sent2") else ["sent1"]
     texts = []
@@ -181,7 +165,7 @@ def _read_texts(record: Record, layout: ChoiceFormat, is_swag: bool) -> list[str
 
 def _required_columns(layout: ChoiceFormat, present: Collection[str]) -> tuple[Column, ...]:
     """Return the columns that rows with these columns need: SWAG's if they have its endings."""
-    is_swag = layout.columns.choices not in present and _swag_endings(present)
+    is_swag = layout.choices not in present and _swag_endings(present)
     return layout.swag if is_swag else layout.listed
 
 
@@ -191,24 +175,23 @@ def _swag_endings(present: Iterable[str]) -> list[str]:
     return sorted(endings, key=lambda name: int(name.removeprefix("ending")))
 
 
-def _read_choices(record: Record, columns: ChoiceColumns, endings: list[str]) -> tuple[list[Any], list[str]]:
+def _read_choices(record: Record, column: str, endings: list[str]) -> tuple[list[Any], list[str]]:
     """Return the choices of a row, and their names, if any."""
     if endings:
         return [record[name] for name in endings], []
-    choices = as_list(record[columns.choices])
+    choices = as_list(record[column])
     if isinstance(choices, list):
         return choices, []
     texts = choices.get("text") if isinstance(choices, dict) else None
     labels = choices.get("label") if isinstance(choices, dict) else None
     if not isinstance(texts, list) or not isinstance(labels, list):
         raise ValueError(
-            f"the field {columns.choices!r} must be a list of texts, as JSON in a cell; found"
-            f" {describe_value(choices)}."
+            f"the field {column!r} must be a list of texts, as JSON in a cell; found {describe_value(choices)}."
         )
     names = [str(label) for label in labels]
     if not len(texts) == len(names) == len(set(names)):
         raise ValueError(
-            f"the field {columns.choices!r} needs one name for each of its {len(texts)} texts; found"
+            f"the field {column!r} needs one name for each of its {len(texts)} texts; found"
             f" {shorten(', '.join(names))}."
         )
     return texts, names

@@ -11,15 +11,13 @@ from itertools import chain
 import datasets
 import numpy as np
 from datasets import ClassLabel, List
+from scipy import sparse
+from scipy.sparse import csgraph
+from sklearn import model_selection
 
 from hf_localattn.errors import join_names
-from hf_localattn.extras import LazyExtra
 
 logger = logging.getLogger(__name__)
-
-model_selection = LazyExtra("sklearn.model_selection", "train", "--num_folds")
-csgraph = LazyExtra("scipy.sparse.csgraph", "train", "--num_folds")
-sparse = LazyExtra("scipy.sparse", "train", "--num_folds")
 
 INPUTS = ("text", "text_pair", "context", "question", "choices", "tokens")
 """Columns of what a model reads, in the rows of any task."""

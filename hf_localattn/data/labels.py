@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 from datasets import ClassLabel, Dataset, List, Value
+from scipy import special
 
 from hf_localattn.data.class_names import WHOLE
 from hf_localattn.data.rows import PLACE, as_list, describe_value, label_column
 from hf_localattn.errors import join_names, shorten
-from hf_localattn.extras import LazyExtra
 
 logger = logging.getLogger(__name__)
 
-special = LazyExtra("scipy.special", "train", "A probability")
 
 # Problem types as in transformers: one class, any number of classes, or a number.
 SINGLE_LABEL = "single_label_classification"

@@ -29,6 +29,7 @@ from hf_localattn.data.written_negation import is_pattern_file, write_sentences
 from hf_localattn.errors import shorten
 from hf_localattn.models.negation_labels import CUE_KINDS, CUE_TYPES, OUTSIDE
 from hf_localattn.models.negation_text import affix_offsets
+from hf_localattn.settings.columns import NegationCorpus
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,6 @@ QUESTION_FEATURES = Features({**NEGATION_FEATURES, "cue_labels": List(Value("str
 NO_CUE = "none"
 """`cue_type` of the row of a sentence without a cue. Such rows exist only if they are requested."""
 
-OPTIONS = {"cues": (*CUE_KINDS, "both"), "cue_in_scope": ("never", "corpus"), "unmatched_scopes": ("error", "skip")}
 """Options of `load_negation`, and their values."""
 
 
@@ -93,16 +93,14 @@ def load_negation(
         FileNotFoundError: The file or folder does not exist.
         ValueError: The data are invalid. The message names the place and a remedy.
     """
-    options = {"cues": cues, "cue_in_scope": cue_in_scope, "unmatched_scopes": unmatched_scopes}
-    for name, value in options.items():
-        if value not in OPTIONS[name]:
-            raise ValueError(f"{name} must be {' or '.join(OPTIONS[name])}; got {value!r}.")
-    row_options = {"require_scopes": require_scopes, "skip_empty": skip_empty, "all_sentences": all_sentences}
+    checked: Any = (cues, cue_in_scope, unmatched_scopes, all_sentences)
+    options = vars(NegationCorpus(*checked))
+    row_options = {"require_scopes": require_scopes, "skip_empty": skip_empty}
     if isinstance(data, list | tuple) and data and all(isinstance(path, str | os.PathLike) for path in data):
         return _load_corpora(data, {**options, **row_options})
     if isinstance(data, str | os.PathLike) and Path(data).suffix not in JSON_SUFFIXES:
         return _corpus_rows(Path(data), cues, cue_in_scope, unmatched_scopes, all_sentences)
-    return _load_rows(data, cues, cue_in_scope, **row_options)
+    return _load_rows(data, cues, cue_in_scope, **row_options, all_sentences=all_sentences)
 
 
 def _load_corpora(paths: Sequence[PathLike], options: Record) -> Dataset:

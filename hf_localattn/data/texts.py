@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
@@ -32,6 +32,7 @@ from hf_localattn.data.rows import (
     describe_value,
     open_source,
 )
+from hf_localattn.settings.columns import TextColumns
 
 logger = logging.getLogger(__name__)
 
@@ -58,56 +59,6 @@ LABEL_TYPES = {
 """Types of the labels before classes are numbered."""
 
 
-@dataclass(frozen=True)
-class TextColumns:
-    """Columns of texts and labels, and the kind of labels.
-
-    Args:
-        texts: Text column, or two for pairs. By default an entry of `TEXT_COLUMNS`.
-        label: Label column.
-        names: Class names in order, of which numbers are indices. By default those of the data.
-        problem_type: `SINGLE_LABEL`, `MULTI_LABEL` or `REGRESSION`. By default inferred.
-        unlabeled: True if -1 means "no label", as in a `ClassLabel`.
-        may_be_empty: Accept pairs with one empty text.
-        skip_unlabeled: Leave out rows without a label if labels are required.
-        vector_length: Length of lists with a 0 or 1 for each class; 0 for lists of classes. By default inferred.
-    """
-
-    texts: tuple[str, ...] = ()
-    label: str = "label"
-    names: tuple[str, ...] | None = None
-    problem_type: str | None = None
-    unlabeled: bool = False
-    may_be_empty: bool = False
-    skip_unlabeled: bool = False
-    vector_length: int | None = None
-
-
-def _glue(*texts: str, names: tuple[str, ...] | None = None, may_be_empty: bool = False) -> TextColumns:
-    return TextColumns(
-        texts,
-        names=names,
-        problem_type=SINGLE_LABEL if names else REGRESSION,
-        unlabeled=True,
-        may_be_empty=may_be_empty,
-    )
-
-
-GLUE_TASKS: dict[str, TextColumns] = {
-    "cola": _glue("sentence", names=("unacceptable", "acceptable")),
-    "mnli": _glue("premise", "hypothesis", names=("entailment", "neutral", "contradiction")),
-    "mrpc": _glue("sentence1", "sentence2", names=("not_equivalent", "equivalent")),
-    "qnli": _glue("question", "sentence", names=("entailment", "not_entailment")),
-    # a few questions of QQP are empty
-    "qqp": _glue("question1", "question2", names=("not_duplicate", "duplicate"), may_be_empty=True),
-    "rte": _glue("sentence1", "sentence2", names=("entailment", "not_entailment")),
-    "sst2": _glue("sentence", names=("negative", "positive")),
-    "stsb": _glue("sentence1", "sentence2"),
-    "wnli": _glue("sentence1", "sentence2", names=("not_entailment", "entailment")),
-}
-"""Columns and classes of GLUE's tasks (Wang et al. 2019), in the Hub's order; test rows have the label -1."""
-
-
 def load_texts(
     data: Data, columns: TextColumns | None = None, *, require_labels: bool = True, skip_empty: bool = False
 ) -> Dataset:
@@ -132,8 +83,9 @@ def load_texts(
     label_format = _label_format(columns, source)
     may_be_empty = columns.may_be_empty and not skip_empty
     remedy = "give the text columns with --text_column_names"
-    texts = [Column(name, may_be_empty=may_be_empty, remedy=remedy) for name in columns.texts]
+    texts = [Column(name, may_be_empty=may_be_empty, remedy=remedy) for name in columns.texts or ()]
     label = _label_column(columns, require_labels)
+    label_name = str(label)
     names = NAMES[: len(texts)]
     features = Features(dict.fromkeys((*names, "label", PLACE), Value("string")))
     features["label"] = LABEL_TYPES[label_format.problem_type]
@@ -152,11 +104,11 @@ def load_texts(
         if may_be_empty and not "".join(values).strip():
             raise EmptyText(f"the field {str(texts[0])!r} is empty, and so is the other text of the pair; {SKIP}")
         row = dict(zip(names, values, strict=True))
-        value = record[columns.label] if columns.label in record else label.read(record)
+        value = record[label_name] if label_name in record else label.read(record)
         row["label"] = read_label(value)
         if row["label"] is None and must_have_label:
             raise ValueError(
-                f"the field {columns.label!r} holds no label; found {describe_value(value)}. Correct the row, or leave"
+                f"the field {label_name!r} holds no label; found {describe_value(value)}. Correct the row, or leave"
                 " out such rows with --skip_unlabeled."
             )
         return row
@@ -185,7 +137,7 @@ def complete_columns(columns: TextColumns, source: Source, *, require_labels: bo
     problem_type = columns.problem_type
     vector_length = columns.vector_length
     if problem_type is None or (problem_type == MULTI_LABEL and vector_length is None):
-        inferred_type, inferred_length = _infer_format(records, columns.label)
+        inferred_type, inferred_length = _infer_format(records, columns.name_of("label"))
         if inferred_type == REGRESSION and columns.names is not None:
             inferred_type = SINGLE_LABEL
         problem_type = problem_type or inferred_type
@@ -210,7 +162,7 @@ def _infer_format(records: Any, column: str) -> tuple[str, int | None]:
 
 def _label_format(columns: TextColumns, source: Source) -> LabelFormat:
     """Return the format of the labels by `columns`, and by the names that a data set declares."""
-    feature = source.rows.features.get(columns.label) if isinstance(source.rows, Dataset) else None
+    feature = source.rows.features.get(columns.name_of("label")) if isinstance(source.rows, Dataset) else None
     class_label = getattr(feature, "feature", feature)
     declared = tuple(class_label.names) if isinstance(class_label, ClassLabel) else None
     names = columns.names or declared
@@ -224,7 +176,9 @@ def _label_format(columns: TextColumns, source: Source) -> LabelFormat:
 
 
 def _label_column(columns: TextColumns, required: bool) -> Column:
-    return Column(columns.label, None, required=required, remedy="give the label column with --label_column_name")
+    return Column(
+        columns.name_of("label"), None, required=required, remedy="give the label column with --label_column_name"
+    )
 
 
 def _find_texts(records: Iterable[Record], name: str, label: Column) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,6 +43,7 @@ from hf_localattn.data.rows import (
 from hf_localattn.errors import shorten
 from hf_localattn.models.word_beginnings import keeps_word_beginnings
 from hf_localattn.parsing import parse_json
+from hf_localattn.settings.columns import TokenColumns
 
 _WORDS = List(Value("string"))
 TOKEN_FEATURES = Features({"tokens": _WORDS, "labels": _WORDS, PLACE: Value("string")})
@@ -58,31 +59,10 @@ IGNORED = -100
 """Label of tokens that the loss ignores."""
 
 
-@dataclass(frozen=True)
-class TokenColumns:
-    """Columns of words and labels.
-
-    Args:
-        text (*optional*, defaults to "tokens"): Column of the lists of words.
-        label (*optional*, defaults to "<task>_tags", or "labels"): Column of the lists of labels.
-        task: "ner", "pos", "chunk" or another name that a data set uses.
-        conll: Index of the label column in a CoNLL file.
-        conllu: Label column of a CoNLL-U file: "upos" (universal part of speech) or "xpos" (of the language).
-        names: Label names, if the labels in the data are numbers from 0.
-    """
-
-    text: str | None = None
-    label: str | None = None
-    task: str = "ner"
-    conll: int = -1
-    conllu: str = "upos"
-    names: Sequence[str] | None = None
-
-    @property
-    def labels(self) -> Column:
-        """Column of the lists of labels."""
-        names = (self.label,) if self.label else (f"{self.task}_tags", "labels")
-        return Column(names, None, remedy="give --label_column_name or --task_name")
+def label_column_of(columns: TokenColumns) -> Column:
+    """Return the column of the lists of labels."""
+    names = (columns.label,) if columns.label else (f"{columns.task}_tags", "labels")
+    return Column(names, None, remedy="give --label_column_name or --task_name")
 
 
 def load_sentences(
@@ -114,19 +94,15 @@ def load_sentences(
         ValueError: The data are invalid. The message names the place and a remedy.
     """
     columns = columns or TokenColumns()
-    if columns.conllu not in CONLLU_COLUMNS:
-        raise ValueError(
-            f"the column of a CoNLL-U file must be {' or '.join(CONLLU_COLUMNS)}; got {columns.conllu!r}."
-        )
     if not isinstance(data, str | os.PathLike):
         return _load_rows(open_source(data, "sentences"), columns, require_labels, skip_empty)
     path = Path(data)
     if path.suffix == ".xml":
         return load_cged(path, TOKEN_FEATURES, require_labels, skip_empty)
     if path.suffix == ".conllu":
-        return _load_columns(path, read_conllu(path, CONLLU_COLUMNS[columns.conllu]), require_labels)
+        return _load_columns(path, read_conllu(path, CONLLU_COLUMNS[columns.name_of("conllu")]), require_labels)
     if path.suffix in COLUMN_SUFFIXES:
-        return _load_columns(path, read_conll(path, columns.conll, require_labels), require_labels)
+        return _load_columns(path, read_conll(path, columns.name_of("conll"), require_labels), require_labels)
     return _load_rows(open_source(path, "sentences", SUFFIXES), columns, require_labels, skip_empty)
 
 
@@ -137,7 +113,7 @@ def format_labels(path: str) -> tuple[str, ...]:
 
 def class_names(dataset: Dataset, columns: TokenColumns) -> list[str] | None:
     """Return the label names of a data set's `ClassLabel`; None if there is no `ClassLabel`."""
-    column = columns.labels.find(dataset.column_names)
+    column = label_column_of(columns).find(dataset.column_names)
     if column is None:
         return None
     feature = getattr(dataset.features[column], "feature", None)
@@ -149,7 +125,7 @@ def load_label_names(path: str, columns: TokenColumns) -> list[str]:
     content = parse_json(read_text(path), str(path))
     if isinstance(content, dict):
         try:
-            content = columns.labels.read(content)
+            content = label_column_of(columns).read(content)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
     if not isinstance(content, list) or not content or not all(isinstance(name, str) for name in content):
@@ -187,8 +163,8 @@ def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip
     names = columns.names
     if isinstance(source.rows, Dataset):
         names = class_names(source.rows, columns) or names
-    words = Column(columns.text or "tokens", list, may_be_empty=not skip_empty, remedy="give --text_column_name")
-    labels = replace(columns.labels, required=require_labels)
+    words = Column(columns.name_of("text"), list, may_be_empty=not skip_empty, remedy="give --text_column_name")
+    labels = replace(label_column_of(columns), required=require_labels)
 
     def convert(record: Record) -> Record:
         tokens = words.read(record)

@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hf_localattn.errors import shorten
-from hf_localattn.extras import LazyExtra
+from lxml import etree
 
-etree = LazyExtra("lxml.etree", "train", "reading XML")
+from hf_localattn.errors import shorten
 
 Element = Any
 """An element of `lxml.etree`."""

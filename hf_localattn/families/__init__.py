@@ -10,8 +10,10 @@ from importlib import import_module
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging
 
+from hf_localattn.families.describe import document
 from hf_localattn.families.family import AUTO_CLASSES, Family, View
 from hf_localattn.installed.services import install
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.names import family_names, task_of_class
 from hf_localattn.pipelines import register_pipelines
 
@@ -38,12 +40,15 @@ def register() -> None:
     """Register the families with the Auto classes, and register the pipelines. Further calls have no effect."""
     register_pipelines()
     install(warn_of_inactive_fields)
+    document(LocalAttentionConfig)
     for family in FAMILIES.values():
+        document(family.config)
         AutoConfig.register(family.name, family.config, exist_ok=True)
         AutoModel.register(family.config, family.model, exist_ok=True)
         for task, head in family.heads.items():
             AUTO_CLASSES[task].register(family.config, head, exist_ok=True)
         if family.tokenizer is not None:
+            document(family.tokenizer)
             AutoTokenizer.register(family.config, fast_tokenizer_class=family.tokenizer, exist_ok=True)
 
 

@@ -15,6 +15,7 @@ from hf_localattn import models, names
 from hf_localattn.installed.backbones import check_config_fields
 from hf_localattn.installed.files import quiet_weights
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.models.fields import Field, as_in_files, declarations
 
 AUTO_CLASSES: dict[str, Any] = {task: getattr(transformers, name) for task, name in names.AUTO_CLASSES.items()}
 """Auto class of each task, for the families and for models of transformers."""
@@ -60,11 +61,8 @@ class Family:
         local_map: View of local attention between tokens for `hf_localattn.inspection`, or None.
         gates: View of gates for `hf_localattn.inspection`, or None.
         token_weights: View of token weights for `hf_localattn.inspection`, or None.
-        effects: Function from a configuration to groups of fields, each with True if the group takes effect. Fields
-            that always take effect are left out.
         sample_inputs: Function from an attention mask (B, L) to valid additional inputs, for tests and export.
         tiny_fields: Fields that keep the new layers tiny, for tests.
-        ablations: Settings of the paper's ablations and baselines, for tests. The first ablation sets one field.
     """
 
     config: type[LocalAttentionConfig]
@@ -77,10 +75,8 @@ class Family:
     local_map: View | None = None
     gates: View | None = None
     token_weights: View | None = None
-    effects: Callable[[Any], Mapping[tuple[str, ...], bool]] = lambda config: {}
     sample_inputs: Callable[[torch.Tensor], dict[str, torch.Tensor]] = lambda mask: {}
     tiny_fields: Mapping[str, Any] = field(default_factory=dict)
-    ablations: Sequence[Mapping[str, Any]] = ()
 
     @property
     def name(self) -> str:
@@ -100,6 +96,16 @@ class Family:
         classes = {task: f"{prefix}{ending}" for task, ending in names.CLASS_ENDINGS.items()}
         return {task: getattr(models, name) for task, name in classes.items() if hasattr(models, name)}
 
+    @cached_property
+    def fields(self) -> dict[str, Field]:
+        """Declarations of the fields that users set, by name."""
+        return declarations(self.config)
+
+    @cached_property
+    def ablations(self) -> list[dict[str, Any]]:
+        """Settings of the paper's ablations and baselines, one field each."""
+        return [{name: value} for name, declared in self.fields.items() for value in declared.ablations]
+
     @property
     def tokenizer_settings(self) -> tuple[str, ...]:
         """Names of the settings of the family's tokenizer."""
@@ -111,11 +117,12 @@ class Family:
 
     def inactive_fields(self, config: PreTrainedConfig) -> list[str]:
         """Return the fields that differ from their default but have no effect under the current settings."""
-        inactive: list[str] = []
-        for fields, takes_effect in self.effects(config).items():
-            if not takes_effect:
-                inactive += fields
-        return [field for field in inactive if getattr(config, field) != getattr(self.config, field)]
+        return [
+            name
+            for name, declared in self.fields.items()
+            if not declared.takes_effect(config)
+            and as_in_files(getattr(config, name)) != as_in_files(getattr(self.config, name))
+        ]
 
     def split_fields(self, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Split user settings into fields of the configuration and settings of the tokenizer.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import field
@@ -15,14 +16,10 @@ from pydantic import StrictInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from hf_localattn.files import atomic_write
+from hf_localattn.names import NO_SCORES, RESULTS, RIVALS
+from hf_localattn.parsing import read_json
 
 RECORD = "training_record.json"
-
-RIVALS = {
-    "constant": "the commonest label, the mean, or no answer",
-    "linear": "logistic or ridge regression on the encoder's mean states",
-}
-"""Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""
 
 
 def describe_rivals(metrics: Iterable[str]) -> str:
@@ -30,6 +27,12 @@ def describe_rivals(metrics: Iterable[str]) -> str:
     shown = {metric.rpartition("_of_")[2] for metric in metrics}
     return "; ".join(f"{name}: {text}" for name, text in RIVALS.items() if name in shown)
 
+
+STATE = "trainer_state.json"
+"""File of transformers' Trainer with the log of a run."""
+
+SETTINGS = ("max_steps", "num_train_epochs", "train_batch_size")
+"""Settings of a run that `STATE` has."""
 
 LIBRARIES = ("hf_localattn", "transformers", "torch", "datasets", "tokenizers")
 
@@ -95,3 +98,37 @@ class TrainingRecord:
             return TypeAdapter(cls).validate_json(path.read_bytes())
         except ValueError as error:
             raise ValueError(f"{path} is not a record of a training run: {error}") from None
+
+
+def read_stock_record(folder: str | os.PathLike[str], task: str | None) -> TrainingRecord | None:
+    """Return what the files of transformers' scripts and of Trainer tell about a run; None without such files.
+
+    Args:
+        folder: Folder of a model that they have trained.
+        task: Task of the model, a key of `hf_localattn.families.AUTO_CLASSES`.
+
+    Raises:
+        ValueError: A file cannot be read.
+    """
+    results, state = (
+        read_json(path) if path.is_file() else {} for path in (Path(folder, RESULTS), Path(folder, STATE))
+    )
+    if not (results or state):
+        return None
+    evaluations = [entry for entry in state.get("log_history", []) if any(name.startswith("eval_") for name in entry)]
+    metrics = results or (evaluations[-1] if evaluations else {})
+    rows = {}
+    scores = []
+    for prefix, split in (("train", "train"), ("eval", "validation"), ("predict", "test")):
+        of_split = {
+            name.removeprefix(f"{prefix}_"): value for name, value in metrics.items() if name.startswith(prefix)
+        }
+        if "samples" in of_split:
+            rows[split] = of_split["samples"]
+        if split != "train":
+            for name, value in of_split.items():
+                is_number = isinstance(value, float) and math.isfinite(value)
+                if is_number and not f"_{name}".endswith(NO_SCORES):
+                    scores.append(Score(split, name, value))
+    settings = {name: state[name] for name in SETTINGS if name in state}
+    return TrainingRecord(task or "", rows=rows, scores=tuple(scores), hyperparameters=settings, versions={})

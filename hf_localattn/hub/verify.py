@@ -17,7 +17,7 @@ from typing import Any
 
 from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
-from hf_localattn.names import HUB_ID, MODELS, family_names, family_notes, read_config
+from hf_localattn.names import HUB_ID, MODELS, default_settings, family_names, read_config
 from hf_localattn.parsing import parse_json, read_utf8
 
 # Verdicts
@@ -180,7 +180,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
         raise ValueError(f"{checkpoint}: there is no family {family!r}; `verify` knows {', '.join(family_names())}.")
     paths = sorted(folder.glob("**/*" if subfolders else "*"))
     paths = [path for path in paths if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
-    comparison = _Comparison(folder, family_notes(family).get("tokenizer_settings", {}))
+    comparison = _Comparison(folder, default_settings(family))
     for path in paths:
         comparison.read(path)
     for name in names_on_hub:

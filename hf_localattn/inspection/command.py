@@ -21,6 +21,7 @@ from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
 from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_checkpoint
+from hf_localattn.settings.columns import TextColumns, TokenColumns
 
 GATES = "gates"
 TOKENS = "tokens"
@@ -142,10 +143,10 @@ def texts_of(path: Path, text_column_names: str | None, config: PreTrainedConfig
     if path.suffix in words.SUFFIXES and (labels_words or path.suffix not in rows.SUFFIXES):
         if len(names) > 1:
             raise ValueError(f"--text_column_names takes one column of words; got {text_column_names!r}.")
-        columns = words.TokenColumns(text=names[0] if names else None)
+        columns = TokenColumns(text=names[0] if names else None)
         sentences = words.load_sentences(path, columns, require_labels=False)
         return [list(tokens) for tokens in sentences["tokens"]]
-    table = texts.load_texts(path, texts.TextColumns(names), require_labels=False)
+    table = texts.load_texts(path, TextColumns(names), require_labels=False)
     if "text_pair" in table.column_names:
         return list(zip(table["text"], table["text_pair"], strict=True))
     return list(table["text"])

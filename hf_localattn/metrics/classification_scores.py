@@ -5,14 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import stats
+from sklearn import metrics
 from transformers.utils import logging
-
-from hf_localattn.extras import LazyExtra
 
 logger = logging.get_logger(__name__)
 
-metrics = LazyExtra("sklearn.metrics", "train", "A score of classes or numbers")
-stats = LazyExtra("scipy.stats", "train", "A correlation")
 
 ScoreFunction = Callable[[np.ndarray, np.ndarray], float]
 

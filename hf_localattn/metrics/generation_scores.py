@@ -5,23 +5,16 @@ from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from hf_localattn.extras import LazyExtra
-
-PURPOSE = ("train", "A score of generated texts")
-bleu = LazyExtra("sacrebleu.metrics", *PURPOSE)
-rouge = LazyExtra("torchmetrics.functional.text.rouge", *PURPOSE)
-corpora = LazyExtra("nltk.corpus", *PURPOSE)
-meteor = LazyExtra("nltk.translate.meteor_score", *PURPOSE)
-tokenize = LazyExtra("nltk.tokenize", *PURPOSE)
-
 WITHOUT_BLANKS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """Scripts without blanks between words, as the names of their characters begin."""
 
 
 def meteor_name() -> str:
     """Return the key of METEOR: "meteor", or "meteor_no_synonyms" if WordNet is not installed."""
+    from nltk import corpus
+
     try:
-        corpora.wordnet.ensure_loaded()
+        corpus.wordnet.ensure_loaded()
     except LookupError:
         return "meteor_no_synonyms"
     return "meteor"
@@ -53,8 +46,13 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
         >>> round(scores["bleu"], 1), round(scores["rouge_l"], 1)
         (42.7, 75.0)
     """
+    from nltk import corpus  # libraries that take seconds
+    from nltk.translate.meteor_score import single_meteor_score
+    from sacrebleu.metrics import BLEU
+    from torchmetrics.functional.text.rouge import rouge_score
+
     tokenization = tokenization_of(references)
-    of_corpus = bleu.BLEU(lowercase=True, tokenize=tokenization)
+    of_corpus = BLEU(lowercase=True, tokenize=tokenization)
     score = of_corpus.corpus_score(predictions, [references]).score
 
     def split(text: str) -> list[str]:
@@ -63,13 +61,13 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
 
     is_ascii = tokenization == "13a"
     options = {} if is_ascii else {"normalizer": str.lower, "tokenizer": split}
-    rouge_l = rouge.rouge_score(predictions, references, rouge_keys="rougeL", **options)["rougeL_fmeasure"]
+    rouge_l = rouge_score(predictions, references, rouge_keys="rougeL", **options)["rougeL_fmeasure"]
     words_of = _words if is_ascii else split
     name = meteor_name()
-    wordnet = corpora.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
+    wordnet = corpus.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
     by_text = []
     for gold, text in zip(references, predictions, strict=True):
-        by_text.append(meteor.single_meteor_score(words_of(gold), words_of(text), wordnet=wordnet))
+        by_text.append(single_meteor_score(words_of(gold), words_of(text), wordnet=wordnet))
     return {
         "bleu": score,
         "bleu_signature": str(of_corpus.get_signature()),
@@ -94,5 +92,7 @@ def tokenization_of(texts: Iterable[str]) -> str:
 
 
 def _words(text: str) -> list[str]:
+    from nltk.tokenize import word_tokenize
+
     # Do not split into sentences: the splitter needs a download. METEOR converts to lower case.
-    return tokenize.word_tokenize(text, preserve_line=True)
+    return word_tokenize(text, preserve_line=True)

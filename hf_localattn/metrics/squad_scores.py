@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from hf_localattn.extras import LazyExtra
-
 logger = logging.getLogger(__name__)
-
-text_metrics = LazyExtra("torchmetrics.functional.text", "train", "A score of answers")  # takes seconds to import
 
 
 @lru_cache(maxsize=4096)  # the same answers are scored after every epoch
@@ -18,7 +14,9 @@ def answer_scores(prediction: str, gold: str) -> tuple[float, float]:
     """Return exact match (0 or 1) and F1 (0 to 1) of two answers, without articles and punctuation."""
     predicted = {"id": "", "prediction_text": prediction}
     true = {"id": "", "answers": {"text": [gold], "answer_start": [0]}}
-    scores = text_metrics.squad(predicted, true)
+    from torchmetrics.functional.text import squad as squad_scores  # takes seconds
+
+    scores = squad_scores(predicted, true)
     return float(scores["exact_match"]) / 100, float(scores["f1"]) / 100
 
 

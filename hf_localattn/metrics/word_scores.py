@@ -9,11 +9,10 @@ from operator import eq
 from typing import Any
 
 import numpy as np
+from seqeval.metrics import sequence_labeling as labeling
+from sklearn import metrics
 
-from hf_localattn.extras import LazyExtra
-from hf_localattn.metrics.classification_scores import SCORES, metrics
-
-labeling = LazyExtra("seqeval.metrics.sequence_labeling", "train", "A score of entities")
+from hf_localattn.metrics.classification_scores import SCORES
 
 PRF = ("precision", "recall", "f1")
 LEVELS = ("detection", "identification", "position")

@@ -3,96 +3,23 @@
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from transformers import PreTrainedConfig
 
-from .configuration_local_attention import Count, LocalAttentionConfig, Positive, Probability
-
-BASELINES = ("dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")
-"""Values of `local_attention` whose layers are in `cool_baselines`."""
+from .configuration_local_attention import LocalAttentionConfig
+from .fields_cool import BASELINES, CoolFields
 
 
-class CoolConfig(LocalAttentionConfig):
+class CoolConfig(CoolFields, LocalAttentionConfig):
     """Configuration of a COOL model: a pretrained encoder with a context outlooker.
 
     The defaults are the best setting of the paper (tables 1-3, figure 3): a convolutional block and two outlook layers
     on top of the encoder.
-
-    Args:
-        backbone_config (PreTrainedConfig or dict, *optional*, defaults to BERT's): Configuration of the encoder, or of
-            the encoder-decoder for text generation.
-        mode (str, *optional*, defaults to "g2l"): Position of the local layers (figure 1): "g2l" (global to local), on
-            top of the encoder; "l2g" (local to global), between the word embeddings and the encoder; "g&l" or "gl", on
-            the word embeddings and parallel to the encoder.
-        fusion (str, *optional*, defaults to "concat"): Combination of global and local states in mode "g&l": "concat",
-            two linear layers with GELU between them; "sum"; or "gate", a weight that each token predicts. In mode
-            "g2l", "gate" is the same balance (the paper's future work), and others have no effect.
-        local_attention (str, *optional*, defaults to "outlook"): Local mechanism: "outlook", the context outlooker, or
-            an alternative from the paper: "none", the backbone alone; "deeper", more layers of the backbone; "conv",
-            the convolutional block alone; "dynamic_conv"; "visual_outlook"; or a graph over neighboring tokens,
-            "rgcn", "gat" or "hgt".
-        use_conv (bool, *optional*, defaults to True): Put the convolutional block (equations 2-5) below the outlook
-            layers. The local width F is then `len(conv_kernel_sizes) * conv_filters`; without the block F is the input
-            width. Only for "outlook".
-        conv_kernel_sizes (list of int, *optional*, defaults to (3, 4, 5)): Kernel sizes of the convolutions in tokens.
-        conv_filters (int, *optional*, defaults to 100): Number of filters for each kernel size.
-        conv_pooling (str, *optional*, defaults to "max"): Adaptive pooling of equation 4: "max" or "avg".
-        conv_alignment (str, *optional*, defaults to "adaptive"): "adaptive", the paper's padding of 2 and pooling, for
-            kernels up to 5; or "same", kernels centered on their token as in torch, without pooling.
-        num_local_layers (int, *optional*): Number of local layers. By default 2 with the convolutional block and 3
-            without it; always 0 for "none", "deeper" and "conv".
-        outlook_kernel_size (int, *optional*, defaults to 3): K, the size of the window in tokens; odd. For "outlook",
-            "dynamic_conv" and "visual_outlook".
-        outlook_num_heads (int, *optional*): Number of heads. The features of a head share their weights. By default F,
-            one head per feature. With fewer heads, scores are scaled by `(F / heads) ** -0.5`.
-        outlook_softmax (str, *optional*, defaults to "feature"): Normalization of the weights: "feature", over the
-            tokens of the window for each feature; or "window", over tokens and features together.
-        mask_outside_window (bool, *optional*, defaults to False): Exclude positions outside the sequence from the
-            softmax. In the paper these positions are zeros that keep their share of the weights.
-        outlook_dropout (float, *optional*, defaults to 0.0): Dropout probability of the outlook weights.
-        num_ffn_layers (int, *optional*, defaults to 1): Number of linear layers after each outlook attention (equation
-            12), with GELU between them.
-        use_layer_norm (bool, *optional*, defaults to False): Normalize the input of each attention and of its linear
-            layers (pre-norm, as in VOLO).
-        qkv_bias (bool, *optional*, defaults to True): Add a bias to the value and score projections.
-        num_extra_layers (int, *optional*, defaults to 3): Number of layers that "deeper" adds to the backbone (3 and 5
-            in the paper).
-        graph_window (int, *optional*, defaults to 1): Number of neighbors on either side of a token in "rgcn", "gat"
-            and "hgt".
-        classifier_dropout (float, *optional*, defaults to 0.1): Dropout probability before the last layer of the
-            classification heads.
-        qa_loss (str, *optional*, defaults to "mean"): Loss of question answering: "mean" or "sum" of the start and end
-            cross-entropy, or "joint", -log(p(start) + p(end)) as printed in equation 16.
-        **kwargs: Fields of `LocalAttentionConfig` and `PreTrainedConfig`, such as `num_labels`.
     """
 
     model_type = "cool"
     generation_backbones: ClassVar[Sequence[str]] = ("prophetnet", "bart")
-
-    mode: Literal["g2l", "l2g", "g&l", "gl"] = "g2l"
-    fusion: Literal["concat", "sum", "gate"] = "concat"
-    local_attention: Literal[
-        "none", "deeper", "conv", "outlook", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt"
-    ] = "outlook"
-    use_conv: bool = True
-    conv_kernel_sizes: list[Positive] | tuple[Positive, ...] = (3, 4, 5)
-    conv_filters: Positive = 100
-    conv_pooling: Literal["max", "avg"] = "max"
-    conv_alignment: Literal["adaptive", "same"] = "adaptive"
-    num_local_layers: Count | None = None
-    outlook_kernel_size: Positive = 3
-    outlook_num_heads: Positive | None = None
-    outlook_softmax: Literal["feature", "window"] = "feature"
-    mask_outside_window: bool = False
-    outlook_dropout: Probability = 0.0
-    num_ffn_layers: Positive = 1
-    use_layer_norm: bool = False
-    qkv_bias: bool = True
-    num_extra_layers: Positive = 3
-    graph_window: Positive = 1
-    classifier_dropout: Probability = 0.1
-    qa_loss: Literal["mean", "sum", "joint"] = "mean"
 
     @property
     def entry_module(self) -> str:
@@ -129,10 +56,9 @@ class CoolConfig(LocalAttentionConfig):
     @property
     def local_input_size(self) -> int:
         """Input width of the local branch: the width of the encoder's output or word embeddings."""
-        size: int = self.backbone_config.hidden_size
         if self.mode == "g2l":
-            return size
-        return getattr(self.backbone_config, "embedding_size", None) or size
+            return self.encoder_size
+        return getattr(self.backbone_config, "embedding_size", None) or self.backbone_config.hidden_size
 
     @property
     def local_size(self) -> int:
@@ -153,6 +79,11 @@ class CoolConfig(LocalAttentionConfig):
         return self.local_input_size if feeds_the_backbone or self.has_balance else self.local_size
 
     @property
+    def has_fusion(self) -> bool:
+        """True if global and local states are combined."""
+        return self.mode == "g&l" or self.has_balance
+
+    @property
     def has_balance(self) -> bool:
         """True if each token weights its state before and after the local layers on top of the encoder."""
         return self.mode == "g2l" and self.fusion == "gate" and self.local_attention not in ("none", "deeper")
@@ -160,7 +91,7 @@ class CoolConfig(LocalAttentionConfig):
     @property
     def output_size(self) -> int:
         """Width of the last hidden states."""
-        return self.local_output_size if self.mode == "g2l" else self.backbone_config.hidden_size
+        return self.local_output_size if self.mode == "g2l" else self.encoder_size
 
     def backbone_config_to_build(self) -> Any:
         """Return the backbone's configuration, with `num_extra_layers` more layers for "deeper"."""
@@ -191,6 +122,10 @@ class CoolConfig(LocalAttentionConfig):
         if self.local_size % (self.outlook_num_heads or 1):
             raise ValueError(
                 f"`outlook_num_heads` is {self.outlook_num_heads}; it must divide the local width {self.local_size}."
+            )
+        if self.is_encoder_decoder and self.encoder_size != self.backbone_config.hidden_size:
+            raise ValueError(
+                f"`encoder_states` is {self.encoder_states!r}, but the decoder reads states of one layer: use 'mix'."
             )
         if conflict := self._conflict_with_mode():
             raise ValueError(f"`mode` is {self.mode!r}, but {conflict}: set `mode` to 'g2l'.")

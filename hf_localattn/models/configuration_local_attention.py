@@ -2,98 +2,20 @@
 
 import contextlib
 import copy
-import inspect
-import math
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, ForwardRef, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, ClassVar
 
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.dynamic_module_utils import get_relative_imports
 from transformers.utils import cached_file
 
+from .fields import Fields, check_types, field_types
+
 VERSION = "0.2.0"
 """Version of hf_localattn that this code belongs to."""
-
-
-class Range(NamedTuple):
-    """Values that a field accepts: a description for errors, and a test."""
-
-    description: str
-    holds: Callable[[Any], bool]
-
-
-Positive = Annotated[int, Range("a whole number of at least 1", lambda value: value >= 1)]
-Count = Annotated[int, Range("a whole number of at least 0", lambda value: value >= 0)]
-Probability = Annotated[float, Range("a number in [0, 1)", lambda value: 0 <= value < 1)]
-NonNegative = Annotated[float, Range("a finite number of at least 0", lambda value: 0 <= value < math.inf)]
-
-TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null"}
-
-
-def range_of(annotation: Any) -> Range:
-    """Return the values that fit an annotation."""
-    origin = get_origin(annotation)
-    arguments = get_args(annotation)
-    if origin is Literal:
-        return Range(f"one of {', '.join(map(repr, arguments))}", lambda value: value in arguments)
-    if origin is Annotated:
-        base, limits = arguments
-        values = range_of(base)
-        return Range(limits.description, lambda value: values.holds(value) and limits.holds(value))
-    if origin in (Union, UnionType):
-        choices = [range_of(argument) for argument in arguments]
-        description = " or ".join(choice.description for choice in choices)
-        return Range(description, lambda value: any(choice.holds(value) for choice in choices))
-    if origin in (list, tuple):  # files have lists for tuples
-        entries = range_of(arguments[0])
-        description = f"a list, each entry {entries.description}"
-        return Range(description, lambda value: isinstance(value, list | tuple) and all(map(entries.holds, value)))
-    if annotation is bool:
-        return Range(TYPES[bool], lambda value: isinstance(value, bool))
-    types = (int, float) if annotation is float else annotation
-    return Range(TYPES[annotation], lambda value: isinstance(value, types) and not isinstance(value, bool))
-
-
-@cache
-def field_types(config_class: Any) -> dict[str, Any]:
-    """Return the types of the fields of a family, by name."""
-    types: dict[str, Any] = {}
-    for base in reversed(config_class.__mro__):
-        if issubclass(base, LocalAttentionConfig):
-            types |= declared_types(base)
-    return types
-
-
-def declared_types(declaring: type) -> dict[str, Any]:
-    """Return the types of the fields that a class itself declares, by name.
-
-    A text in a type is a `TypeError`: evaluating it would run code.
-    """
-    types = {}
-    for name, annotation in inspect.get_annotations(declaring).items():
-        parts = () if get_origin(annotation) is Literal else get_args(annotation)
-        if any(isinstance(part, (str, ForwardRef)) for part in (annotation, *parts)):
-            raise TypeError(
-                f"The type of `{name}` has the text {annotation!r}. Write the type, in a file without"
-                " `from __future__ import annotations`."
-            )
-        if annotation not in (Any, ClassVar) and get_origin(annotation) is not ClassVar:
-            types[name] = annotation
-    return types
-
-
-def check_types(fields: Any, types: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for the first attribute whose value does not fit its annotation."""
-    for name, annotation in types.items():
-        value = getattr(fields, name)
-        accepted = range_of(annotation)
-        if not accepted.holds(value):
-            raise ValueError(f"`{name}` is {value!r}; it must be {accepted.description}.")
 
 
 class InstalledServices:
@@ -170,19 +92,8 @@ class BackboneField(property):
         )
 
 
-class LocalAttentionConfig(PreTrainedConfig):
+class LocalAttentionConfig(Fields, PreTrainedConfig):
     """Base configuration of all families: the configuration of a backbone, and fields of the local attention.
-
-    Args:
-        backbone_config (PreTrainedConfig or dict, *optional*, defaults to the family's default backbone):
-            Configuration of the pretrained backbone, or a dict with its `model_type`. It is copied.
-        initializer_range (float, *optional*, defaults to 0.02): Standard deviation of the initial weights of new
-            layers and heads.
-        mlm_residual (bool, *optional*, defaults to False): In masked language modeling, add the projected features of
-            the local layers to the backbone's states, instead of replacing them. The projection starts at zero, so the
-            initial predictions are those of the backbone. Only for local layers outside the backbone.
-        hf_localattn_version (str, *optional*): Version of hf_localattn that saved the checkpoint; None for a new
-            configuration.
 
     Raises:
         ValueError: A field has an invalid value, or the backbone does not fit.
@@ -221,11 +132,6 @@ class LocalAttentionConfig(PreTrainedConfig):
     }
     """Ending of the family's class for each Auto class. The classes begin with the name of the family."""
 
-    backbone_config: Any = None
-    initializer_range: NonNegative = 0.02
-    mlm_residual: bool = False
-    hf_localattn_version: str | None = None
-
     # Tools that put layers on the last hidden states read `hidden_size`. Writing it sets the backbone's.
     hidden_size = BackboneField("hidden_size", reads="output_size")
     vocab_size = BackboneField("vocab_size")
@@ -253,13 +159,11 @@ class LocalAttentionConfig(PreTrainedConfig):
             self.label2id = {name: int(index) for index, name in self.id2label.items()}
 
     def check(self) -> None:
-        """Raise `ValueError` if a field has an invalid value.
-
-        Called when a configuration is created or saved, and when a model is built: fields can change.
-        """
+        """Raise `ValueError` for an invalid field, when a configuration is created or saved and a model is built."""
         self.installed.check_backbone(self)
         config_class: Any = type(self)  # which mypy takes for unhashable
         check_types(self, field_types(config_class))
+        self.encoder_state_indices()
         self.check_fields()
 
     def check_fields(self) -> None:
@@ -278,8 +182,33 @@ class LocalAttentionConfig(PreTrainedConfig):
 
     @property
     def output_size(self) -> int:
-        """Width of the last hidden states, by default the backbone's `hidden_size`."""
-        return self.backbone_config.hidden_size
+        """Width of the last hidden states, by default `encoder_size`."""
+        return self.encoder_size
+
+    @property
+    def encoder_size(self) -> int:
+        """Width of the states of the encoder that `encoder_states` selects."""
+        count = 1 if isinstance(self.encoder_states, str) else len(self.encoder_states)
+        return count * self.backbone_config.hidden_size
+
+    @property
+    def num_encoder_states(self) -> int:
+        """Number of states that the encoder has of a token: its word embedding, and one of each layer."""
+        config: Any = self.backbone_config_to_build()
+        return 1 + (getattr(config, "num_encoder_layers", None) or config.num_hidden_layers)
+
+    def encoder_state_indices(self) -> list[int] | None:
+        """Return the indices, from 0, of the states that `encoder_states` selects; None for the last one alone."""
+        if self.encoder_states == "last":
+            return None
+        count = self.num_encoder_states
+        listed: Any = range(count) if self.encoder_states == "mix" else self.encoder_states
+        chosen = list(dict.fromkeys(index % count for index in listed if -count <= index < count))
+        if not chosen or len(chosen) < len(listed):
+            raise ValueError(
+                f"`encoder_states` is {listed!r}; give distinct layers from {-count} to {count - 1}, 'mix' or 'last'."
+            )
+        return chosen
 
     @property
     def max_tokens(self) -> int | None:

@@ -80,7 +80,7 @@ class Fusion(nn.Module):
     def __init__(self, config: CoolConfig):
         super().__init__()
         self.kind = config.fusion
-        size = config.backbone_config.hidden_size
+        size = config.encoder_size
         local_size = config.local_size
         self.projection = nn.Linear(size + local_size if self.kind == "concat" else local_size, size)
         if self.kind == "concat":
@@ -150,9 +150,3 @@ class CoolPreTrainedModel(LocalAttentionPreTrainedModel):
             for module in encoder.modules():
                 if isinstance(module, nn.ModuleList) and len(module) == count + self.config.num_extra_layers:
                     yield from module[count:]
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        if isinstance(module, LocalLayer):
-            module.initialize()

@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch.nn import functional
 from transformers.loss.loss_utils import ForQuestionAnsweringLoss
-from transformers.utils import can_return_tuple
 
 from .configuration_cool import CoolConfig
 from .cool_local_encoder import CoolPreTrainedModel, Fusion, LocalEncoder
-from .modeling_local_attention import LocalModelOutput, check_inputs
+from .modeling_on_encoder import ModelOnEncoder
 from .task_heads import (
     MaskedLMHead,
     MultipleChoiceHead,
@@ -24,7 +23,7 @@ from .task_heads import (
 )
 
 
-class CoolModel(CoolPreTrainedModel):
+class CoolModel(CoolPreTrainedModel, ModelOnEncoder):
     """The encoder with the context outlooker, without a task head."""
 
     def __init__(self, config: CoolConfig):
@@ -41,44 +40,35 @@ class CoolModel(CoolPreTrainedModel):
             self.fusion = Fusion(config)
         self.post_init()
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        position_ids: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        **kwargs: Any,
-    ) -> LocalModelOutput:
-        """Compute the hidden states of all tokens, of width F in mode "g2l" and H in other modes.
-
-        The inputs are those of the heads, each (B, L); either `input_ids` or `inputs_embeds` (B, L, E) is required.
-        """
-        self.resolve_output_flags(kwargs)
-        states = check_inputs(input_ids, inputs_embeds, attention_mask)
-        mask = None if attention_mask is None else attention_mask != 0
-        local = weights = None
-        if self.config.mode != "g2l":
-            words = states if input_ids is None else self.get_input_embeddings()(input_ids)
-            local, weights = self.local_encoder(words, mask, kwargs["output_attentions"])
-            if self.config.mode == "l2g":
-                input_ids = None
-                inputs_embeds = local
-        outputs = self.forward_backbone(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
-        )
-        states = outputs.last_hidden_state
+    def start_layers(
+        self, inputs: dict[str, Any], mask: torch.Tensor | None, output_attentions: bool, **further: Any
+    ) -> dict[str, Any]:
+        """Run the local layers on the word embeddings in modes "l2g", for the encoder to read, and "g&l"."""
         if self.config.mode == "g2l":
-            states, weights = self.local_encoder(states, mask, kwargs["output_attentions"])
+            return {}
+        words = inputs["inputs_embeds"]
+        if words is None:
+            words = self.get_input_embeddings()(inputs["input_ids"])
+        local, weights = self.local_encoder(words, mask, output_attentions)
+        if self.config.mode == "l2g":
+            inputs |= {"input_ids": None, "inputs_embeds": local}
+        return {"local": local, "weights": weights}
+
+    def forward_layers(
+        self,
+        states: torch.Tensor,
+        mask: torch.Tensor | None,
+        output_attentions: bool,
+        local: torch.Tensor | None = None,
+        weights: tuple[torch.Tensor, ...] | None = None,
+        **started: Any,
+    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Return states (B, L, F) in mode "g2l" and (B, L, encoder size) in other modes, and `local_attentions`."""
+        if self.config.mode == "g2l":
+            states, weights = self.local_encoder(states, mask, output_attentions)
         elif self.config.mode == "g&l":
             states = self.fusion(states, local)
-        return LocalModelOutput(
-            last_hidden_state=states,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            local_attentions=weights,
-        )
+        return states, {"local_attentions": weights}
 
 
 CoolPreTrainedModel.base_model_class = CoolModel

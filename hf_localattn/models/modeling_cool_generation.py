@@ -13,6 +13,7 @@ from transformers.utils import can_return_tuple
 
 from .cool_local_encoder import CoolPreTrainedModel, LocalEncoder
 from .modeling_local_attention import LocalModelOutput, check_inputs
+from .modeling_on_encoder import EncoderStates
 
 
 @dataclass
@@ -22,7 +23,7 @@ class LocalSeq2SeqLMOutput(Seq2SeqLMOutput):
     local_attentions: tuple[torch.Tensor, ...] | None = None
 
 
-class CoolForConditionalGeneration(CoolPreTrainedModel, GenerationMixin):
+class CoolForConditionalGeneration(CoolPreTrainedModel, EncoderStates, GenerationMixin):
     """An encoder-decoder whose decoder reads the encoder's states after COOL's local layers.
 
     The backbone provides loss, language modeling head, cache and decoder.
@@ -161,10 +162,16 @@ class SourceEncoder:
             )
         flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         self.model.resolve_output_flags(flags)
-        outputs = self.model.backbone.get_encoder()(
-            input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **flags
+        outputs = self.model.read_encoder(
+            self.model.backbone.get_encoder(),
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            return_dict=True,
+            **flags,
         )
-        states, weights = self.model.local_encoder(outputs.last_hidden_state, mask, flags["output_attentions"])
+        states = self.model.mix_states(outputs.last_hidden_state)
+        states, weights = self.model.local_encoder(states, mask, flags["output_attentions"])
         return LocalModelOutput(
             last_hidden_state=states,
             hidden_states=outputs.hidden_states,

@@ -50,7 +50,7 @@ class LocalModelOutput(LocalOutputs, BaseModelOutputWithPooling):
 
 
 def check_inputs(
-    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, attention_mask: torch.Tensor | None
+    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, attention_mask: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Return the given input, `input_ids` (B, L) or `inputs_embeds` (B, L, E). Raise `ValueError` if it is unclear."""
     if (input_ids is None) == (inputs_embeds is None):
@@ -97,6 +97,9 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     token_inputs: ClassVar[tuple[str, ...]] = ()
     """Names of the family's additional inputs with one value per token. Heads pass them on to the base model."""
+
+    selects_encoder_states: ClassVar[bool] = False
+    """True if layers on top of the encoder read the states that `encoder_states` selects."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -167,6 +170,13 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """
         return False
 
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        initialize = getattr(module, "initialize", None)
+        if callable(initialize):  # a layer that sets initial weights of its own
+            initialize()
+
     @property
     def backbone_model(self) -> PreTrainedModel:
         """The backbone, a pretrained model."""
@@ -194,6 +204,11 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         """Check the configuration, build the backbone and detect its numbering of positions."""
         self.config.normalize()
         self.config.check()
+        if self.config.encoder_states != "last" and not self.selects_encoder_states:
+            raise ValueError(
+                f"`encoder_states` is {self.config.encoder_states!r}, but {type(self).__name__} has no layers on top"
+                " of its encoder: set it to 'last'."
+            )
         config = self.config.backbone_config_to_build()
         self.backbone = self.backbone_auto_class.from_config(
             config, dtype=torch.get_default_dtype(), **self.pooler_kwargs(config)
@@ -251,11 +266,11 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
 
     def forward_backbone(
         self,
-        input_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        token_type_ids: torch.Tensor | None,
-        position_ids: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         *,
         layer_mask: torch.Tensor | None = None,
         **kwargs: Any,

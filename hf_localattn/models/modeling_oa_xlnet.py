@@ -3,13 +3,16 @@
 Source: Orthogonal Attention: A Cloze-Style Approach to Negation Scope Resolution (Khandelwal and Attar), section 4.
 """
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.compiler import is_compiling
-from transformers.utils import can_return_tuple, logging
+from transformers.utils import logging
 
 from .configuration_oa_xlnet import OaXLNetConfig
-from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
+from .modeling_local_attention import LocalAttentionPreTrainedModel, check_inputs
+from .modeling_on_encoder import ModelOnEncoder
 from .oa_attention import OrthogonalAttentionBlock, add_text, query_positions
 from .oa_interaction import HeadwiseLinear, initialize
 from .task_heads import (
@@ -40,7 +43,7 @@ class OaXLNetPreTrainedModel(LocalAttentionPreTrainedModel):
                     initialize(layer)
 
 
-class OaXLNetModel(OaXLNetPreTrainedModel):
+class OaXLNetModel(OaXLNetPreTrainedModel, ModelOnEncoder):
     """The encoder with blocks of orthogonal attention, without a task head."""
 
     def __init__(self, config: OaXLNetConfig):
@@ -51,37 +54,38 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
         self.blocks = nn.ModuleList(OrthogonalAttentionBlock(config) for _ in range(config.num_active_local_layers))
         self.post_init()
 
-    @can_return_tuple
-    def forward(
+    def start_layers(
         self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        position_ids: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
+        inputs: dict[str, Any],
+        mask: torch.Tensor | None,
+        output_attentions: bool,
         query_mask: torch.Tensor | None = None,
-        **kwargs: torch.Tensor,
-    ) -> LocalModelOutput:
-        """Compute the hidden states (B, L, H) of all tokens.
+        **further: Any,
+    ) -> dict[str, Any]:
+        """Check that `query_mask` (B, L) is 1 at the tokens of the query, such as a question or the cue of a negation.
 
-        The mask `query_mask` (B, L) is 1 at the tokens of the query, such as a question or the cue of a negation. A
-        row may have any number of them. `local_attention="none"` ignores it. The other inputs are those of the heads.
+        A row may have any number of them. `local_attention="none"` ignores it.
         """
-        self.resolve_output_flags(kwargs)
-        shape = check_inputs(input_ids, inputs_embeds, attention_mask).shape[:2]
+        shape = check_inputs(inputs["input_ids"], inputs["inputs_embeds"]).shape[:2]
         if self.blocks and (query_mask is None or query_mask.shape != shape):
             problem = "missing" if query_mask is None else f"of shape {tuple(query_mask.shape)}"
             raise ValueError(
                 f"`query_mask` is {problem}. Give a tensor {tuple(shape)} with 1 at the tokens of the query, or "
                 "encode the texts with an OaXLNetTokenizer, which returns it."
             )
-        outputs = self.forward_backbone(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
-        )
-        states = outputs.last_hidden_state
+        return {"query_mask": query_mask}
+
+    def forward_layers(
+        self,
+        states: torch.Tensor,
+        mask: torch.Tensor | None,
+        output_attentions: bool,
+        query_mask: torch.Tensor | None = None,
+        **started: Any,
+    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Return the states (B, L, H) of all tokens, and the weights of each block as `local_attentions`."""
         weights = []
         if query_mask is not None and self.blocks:
-            mask = None if attention_mask is None else attention_mask != 0
             positions, real = query_positions((query_mask != 0) if mask is None else (query_mask != 0) & mask)
             self.warn_without_query(real)
             # `take_along_dim` would limit an exported graph to the sizes of its example.
@@ -92,15 +96,10 @@ class OaXLNetModel(OaXLNetPreTrainedModel):
                 is_query = real
                 if self.config.text_in_query:
                     query, is_query = add_text(query, is_query, local, mask)
-                local, attention = block(local, query, mask, is_query, kwargs["output_attentions"])
+                local, attention = block(local, query, mask, is_query, output_attentions)
                 weights.append(attention)
             states = self.dropout(local) + states
-        return LocalModelOutput(
-            last_hidden_state=states,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            local_attentions=tuple(weights) if kwargs["output_attentions"] else None,
-        )
+        return states, {"local_attentions": tuple(weights) if output_attentions else None}
 
     def warn_without_query(self, real: torch.Tensor) -> None:
         """Warn once per model of a batch without any query token, given the mask (B, N) of `query_positions`."""

@@ -9,13 +9,14 @@ from typing import Any, Self
 
 import torch
 from torch import nn
-from transformers.utils import can_return_tuple
 
-from .configuration_sam_roberta import BASELINES, SamRobertaConfig
+from .configuration_sam_roberta import SamRobertaConfig
+from .fields_sam_roberta import BASELINES
 from .masking import ensure_nonempty_mask, masked_mean
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
+from .modeling_on_encoder import ModelOnEncoder
 from .sam_attention import SequentialAttention
-from .sam_bilstm import InitializedByTorch, RecurrentEncoder
+from .sam_bilstm import RecurrentEncoder
 from .task_heads import (
     MaskedLMHead,
     MultipleChoiceHead,
@@ -34,12 +35,6 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
     config_class = SamRobertaConfig
     base_model_prefix = "sam"
     _no_split_modules = ["RecurrentEncoder", "SequentialAttention", "RecurrentAttention", "DiSAN"]  # noqa: RUF012
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        if isinstance(module, InitializedByTorch):
-            module.initialize()
 
     def _freeze(self) -> None:
         super()._freeze()
@@ -63,13 +58,21 @@ class SamRobertaPreTrainedModel(LocalAttentionPreTrainedModel):
         return nn.Sequential(OrderedDict(dropout=nn.Dropout(self.config.classifier_dropout), output=output))
 
 
-class SamRobertaModel(SamRobertaPreTrainedModel):
+class SamRobertaModel(SamRobertaPreTrainedModel, ModelOnEncoder):
     """The encoder with a BiLSTM and sequential attention, or a baseline, without a task head."""
 
     def __init__(self, config: SamRobertaConfig):
         super().__init__(config)
         self.add_backbone()
-        self.bilstm = RecurrentEncoder(config) if config.has_bilstm else None
+        self.bilstm: RecurrentEncoder | None = None
+        if config.has_bilstm:
+            self.bilstm = RecurrentEncoder(
+                config.encoder_size,
+                config.bilstm_hidden_size,
+                config.num_bilstm_layers,
+                config.bilstm_merge,
+                config.dropout,
+            )
         self.sequential_attention = SequentialAttention(config) if config.pooling == "sam" else None
         self.pooling_attention: nn.Module | None = None
         if config.pooling in BASELINES:
@@ -86,33 +89,25 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
             self.backbone.eval()
         return self
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        position_ids: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        **kwargs: Any,
-    ) -> LocalModelOutput:
-        """Compute a vector (B, D) of each text, as `pooler_output`, and the hidden states (B, L, D) of all tokens.
+    def start_layers(
+        self, inputs: dict[str, Any], mask: torch.Tensor | None, output_attentions: bool, **further: Any
+    ) -> dict[str, Any]:
+        """Check the length of the texts."""
+        self.check_length(check_inputs(inputs["input_ids"], inputs["inputs_embeds"]).shape[1], mask)
+        return {}
+
+    def forward_layers(
+        self, states: torch.Tensor, mask: torch.Tensor | None, output_attentions: bool, **started: Any
+    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Return the states (B, L, D) of all tokens, and a vector (B, D) of each text as `pooler_output`.
 
         If tokens are weighted, the vector is the weighted sum of the tokens. The states are then multiplied by the
         weights and the number of tokens, so that the mean weight is 1.
 
-        The inputs are those of the heads. With `output_attentions` the output has `feature_attention` (B, D) and
-        `token_attention` (B, L), if the model computes them.
+        With `output_attentions` there are `feature_attention` (B, D) and `token_attention` (B, L), if the model
+        computes them.
         """
-        self.resolve_output_flags(kwargs)
-        length = check_inputs(input_ids, inputs_embeds, attention_mask).shape[1]
-        mask = None if attention_mask is None else ensure_nonempty_mask(attention_mask != 0)
-        self.check_length(length, mask)
-        outputs = self.forward_backbone(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, **kwargs
-        )
-        states = outputs.last_hidden_state
-        mask = None if mask is None else mask.to(states.device)
+        mask = ensure_nonempty_mask(mask)
         if self.bilstm is not None:
             states = self.bilstm(states, mask)
         features = tokens = None
@@ -123,17 +118,12 @@ class SamRobertaModel(SamRobertaPreTrainedModel):
                 states, features, tokens = self.sequential_attention(states, mask)
             pooled = masked_mean(states, mask) if tokens is None else states.sum(1)
         if self.pooling_attention is not None or self.config.has_tam:  # their states have the factor of the weights
-            states = states * (length if mask is None else mask.sum(-1)[:, None, None].to(states.dtype))
-        wants_attentions = kwargs["output_attentions"]
-        return LocalModelOutput(
-            last_hidden_state=states,
-            pooler_output=pooled,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-            local_attentions=() if wants_attentions else None,
-            feature_attention=features if wants_attentions else None,
-            token_attention=tokens if wants_attentions else None,
-        )
+            length = states.shape[1] if mask is None else mask.sum(-1)[:, None, None].to(states.dtype)
+            states = states * length
+        more: dict[str, Any] = {"pooler_output": pooled, "local_attentions": () if output_attentions else None}
+        if output_attentions:
+            more |= {"feature_attention": features, "token_attention": tokens}
+        return states, more
 
     def check_length(self, length: int, mask: torch.Tensor | None) -> None:
         """Raise `ValueError` if a text has more tokens than the network over positions has positions.

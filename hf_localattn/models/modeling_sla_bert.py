@@ -23,7 +23,8 @@ from transformers import (
 from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
-from .configuration_sla_bert import GATED, STRUCTURE, SlaBertConfig
+from .configuration_sla_bert import STRUCTURE, SlaBertConfig
+from .fields_sla_bert import GATED
 from .modeling_local_attention import LocalAttentionPreTrainedModel, LocalModelOutput, check_inputs
 from .sla_attention import DistanceSlope, LocalGate
 from .sla_masks import limited_rows, shifted_heads, syntax_tables, window_tables
@@ -121,8 +122,6 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
                     init.constant_(part.bias, self.config.gate_bias_init)
                 elif isinstance(part, DistanceSlope):
                     part.initialize()
-        elif isinstance(module, SyntaxLayers):
-            module.initialize()
 
     @property
     def _supports_flash_attn(self) -> bool:  # type: ignore[override]  # of the class in transformers

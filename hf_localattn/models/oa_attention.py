@@ -13,7 +13,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .configuration_oa_xlnet import INTERACTIONS, OaXLNetConfig
+from .configuration_oa_xlnet import OaXLNetConfig
+from .fields_oa_xlnet import INTERACTIONS
 from .masking import argsort_mask_first, ensure_nonempty_mask, masked_mean, masked_softmax
 from .oa_interaction import BETAS, PairInteraction, PairMaps
 
@@ -31,7 +32,7 @@ class OrthogonalAttention(nn.Module):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        size = config.backbone_config.hidden_size
+        size = config.encoder_size
         self.shares_context = config.share_context_projection
         self.interaction = PairInteraction(config)
         self.query_vectors = BETAS[INTERACTIONS[config.local_attention].beta](config)
@@ -112,7 +113,7 @@ class OrthogonalAttentionBlock(GradientCheckpointingLayer):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        size = config.backbone_config.hidden_size
+        size = config.encoder_size
         intermediate_size = config.oa_intermediate_size or size
         self.attention = OrthogonalAttention(config)
         self.attention_norm = nn.LayerNorm(size)

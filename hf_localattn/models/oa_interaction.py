@@ -16,7 +16,8 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
-from .configuration_oa_xlnet import INTERACTIONS, OaXLNetConfig
+from .configuration_oa_xlnet import OaXLNetConfig
+from .fields_oa_xlnet import INTERACTIONS
 from .masking import masked_softmax
 
 
@@ -86,7 +87,7 @@ class PairFeatures(nn.Module):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        self.size = config.backbone_config.hidden_size
+        self.size = config.encoder_size
         self.num_heads = config.block_heads
         self.num_features = self.size // self.num_heads
         self.context = nn.Linear(self.size, self.size)
@@ -151,7 +152,7 @@ class PairInteraction(nn.Module):
         new_trunk = ALPHAS[INTERACTIONS[config.local_attention].alpha]
         self.trunk = new_trunk(config)
         self.value_trunk = new_trunk(config) if sharing == "none" else None
-        sizes = heads, self.trunk.num_features, config.backbone_config.hidden_size // heads
+        sizes = heads, self.trunk.num_features, config.encoder_size // heads
         self.key = LastLinear(*sizes)
         self.value = None if sharing == "all" else LastLinear(*sizes)
 
@@ -194,7 +195,7 @@ class QueryVectors(nn.Module):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__()
-        size = config.backbone_config.hidden_size
+        size = config.encoder_size
         self.num_heads = config.block_heads
         self.query = nn.Linear(size, size)
 
@@ -219,7 +220,7 @@ class ContextualQueryVectors(QueryVectors):
 
     def __init__(self, config: OaXLNetConfig):
         super().__init__(config)
-        size = config.backbone_config.hidden_size
+        size = config.encoder_size
         self.head_size = size // self.num_heads
         self.context = None if config.share_context_projection else nn.Linear(size, size)
         self.attention = DotAttention(self.num_heads, self.head_size, config.query_summary == "plain")

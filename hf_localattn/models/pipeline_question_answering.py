@@ -208,14 +208,18 @@ class QuestionAnsweringPipeline(ChunkPipeline):
             of_start, of_end, of_none = span_probabilities(starts, ends, inside, window.no_answer)
             no_answer = min(no_answer, of_none)
             scores = of_start[first] * of_end[last]
-            # More than `top_k`, since spans of the same words become one answer.
-            most = 2 * top_k + 10 if align_to_words else top_k
-            for pair in scores.argsort(descending=True, stable=True)[:most].tolist():
+            # Spans of the same words become one answer: go on until there are `top_k` answers.
+            fewest = 2 * top_k + 10 if align_to_words else top_k
+            of_window: set[str] = set()
+            for rank, pair in enumerate(scores.argsort(descending=True, stable=True).tolist()):
+                if rank >= fewest and len(of_window) >= top_k:
+                    break
                 start, end = self._characters(window, int(first[pair]), int(last[pair]), align_to_words)
                 text = window.context[start:end]
                 if text:
                     answer = {"score": 0.0, "start": start, "end": end, "answer": text}
                     answers.setdefault(text.lower(), answer)["score"] += float(scores[pair])
+                    of_window.add(text.lower())
         if handle_impossible_answer:
             answers[""] = {"score": no_answer, "start": 0, "end": 0, "answer": ""}
         best = sorted(answers.values(), key=lambda answer: -answer["score"])[:top_k]

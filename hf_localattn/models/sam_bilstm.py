@@ -1,4 +1,4 @@
-"""A bidirectional LSTM over the tokens of padded texts.
+"""A bidirectional LSTM over the tokens of padded texts, for SAM and other families.
 
 Shapes: B batch, L tokens, H input width, F width of one direction.
 """
@@ -10,12 +10,11 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .configuration_sam_roberta import SamRobertaConfig
 from .masking import argsort_mask_first, ensure_nonempty_mask, gather_tokens
 
 
 class InitializedByTorch(nn.Module):
-    """Base class of SAM's new layers, whose initial weights are those of torch.
+    """Base class of layers whose initial weights are those of torch.
 
     torch preserves the scale of the input. These narrow networks of two layers would hardly learn with the small
     initial weights of encoders.
@@ -121,21 +120,27 @@ class PaddedLSTM(nn.LSTM):
 class RecurrentEncoder(InitializedByTorch):
     """BiLSTM whose outputs do not depend on padding, on the left, the right or both sides of a text.
 
-    The output has both directions of the last layer (2F features) or, with `bilstm_merge="sum"`, their sum (F, as in
+    The output has both directions of the last layer (2F features) or, with `merge="sum"`, their sum (F, as in
     Attention-Based Bidirectional LSTM Networks for Relation Classification, Zhou et al. 2016, equation 8).
+
+    Args:
+        size: Width H of the input.
+        hidden_size: Width F of one direction.
+        num_layers (*optional*, defaults to 1): Number of layers.
+        merge (*optional*, defaults to "concat"): Combination of the directions: "concat" or "sum".
+        dropout (*optional*, defaults to 0.0): Dropout probability between layers.
     """
 
-    def __init__(self, config: SamRobertaConfig):
+    def __init__(self, size: int, hidden_size: int, num_layers: int = 1, merge: str = "concat", dropout: float = 0.0):
         super().__init__()
-        self.merge = config.bilstm_merge
-        layers = config.num_bilstm_layers
+        self.merge = merge
         self.lstm = PaddedLSTM(
-            config.backbone_config.hidden_size,
-            config.bilstm_hidden_size,
-            layers,
+            size,
+            hidden_size,
+            num_layers,
             batch_first=True,
             bidirectional=True,
-            dropout=config.dropout if layers > 1 else 0.0,  # torch warns about dropout with a single layer
+            dropout=dropout if num_layers > 1 else 0.0,  # torch warns about dropout with a single layer
         )
 
     @torch.compiler.disable(reason="Dynamo traces no nn.LSTM, and would make a graph of each step around it")

@@ -5,12 +5,13 @@ from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-from .configuration_local_attention import LocalAttentionConfig, check_types, declared_types
+from .configuration_local_attention import LocalAttentionConfig
+from .fields import Settings, check_types, field_types
 
 _warned: dict[str, bool] = {}
 
 
-class BackboneTokenizer(PreTrainedTokenizerFast):
+class BackboneTokenizer(Settings, PreTrainedTokenizerFast):
     """Fast tokenizer of a backbone that returns additional inputs, one value per token.
 
     A subclass computes those of `OWN_INPUTS` that `own_inputs` names in `_encode_plus`, unless its argument
@@ -18,9 +19,7 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
     """
 
     SETTINGS: ClassVar[dict[str, Any]] = {}
-    """Types of the arguments that other tokenizers do not have, by name. A subclass declares each as a class attribute
-    with its type and its default.
-    """
+    """Types of the arguments that other tokenizers do not have, by name: the annotated attributes of a `Settings`."""
 
     OWN_INPUTS: ClassVar[dict[str, int]] = {}
     """Names of the additional inputs, with their values at padding."""
@@ -30,7 +29,8 @@ class BackboneTokenizer(PreTrainedTokenizerFast):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.SETTINGS = {**cls.SETTINGS, **declared_types(cls)}
+        tokenizer_class: Any = cls  # which mypy takes for unhashable
+        cls.SETTINGS = field_types(tokenizer_class)
 
     def __init__(self, *args: Any, own_inputs: Iterable[str] = (), **kwargs: Any):
         for name in self.SETTINGS:

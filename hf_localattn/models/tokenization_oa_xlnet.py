@@ -5,13 +5,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from transformers import BatchEncoding
 from transformers.tokenization_utils_base import EncodingFast
 
 from .configuration_local_attention import LocalAttentionConfig
 from .cue_markers import ANY_MARKER, CUE_MARKER, MARKERS, TYPED_MARKERS, is_marker
+from .fields_oa_xlnet import OaXLNetSettings
 from .tokenization_local_attention import (
     BackboneTokenizer,
     is_batch,
@@ -131,7 +132,7 @@ def _read_words(words: Sequence[str], mode: str) -> AlignedText:
     return AlignedText(encoded, True, lambda offsets, word: word in cues, restored if has_changed else None)
 
 
-class OaXLNetTokenizer(BackboneTokenizer):
+class OaXLNetTokenizer(OaXLNetSettings, BackboneTokenizer):
     """A backbone's fast tokenizer that also returns `query_mask`, the tokens of the query for the OA models.
 
     `query_mask` (B, L) is 1 at the tokens of query words and 0 elsewhere. Query words are found as follows:
@@ -147,16 +148,6 @@ class OaXLNetTokenizer(BackboneTokenizer):
     embeddings must therefore have `len(tokenizer)` rows. Offsets and `word_ids()` refer to the given texts or words,
     including their markers. `from_backbone` builds this tokenizer from a backbone's tokenizer.
 
-    Args:
-        cue_marker (str, *optional*, defaults to "keep"): Encoding of the markers: "keep" encodes each as `[CUE]` (the
-            paper's Augment); "drop" removes them (the paper's Normal); "typed" keeps typed markers and encodes plain
-            markers as `[CUE:single]` in a text with one cue word, else as `[CUE:multi]`.
-        query_segment (str, *optional*, defaults to "auto"): The query in a pair of texts: "first"; "second"; or
-            "auto", which uses the markers or, without markers, the text that is not truncated: the second with
-            `truncation="only_first"`, else the first.
-        random_query (bool, *optional*, defaults to False): Mark as many other words of the text, always the same ones,
-            in place of its cue words. This is a control: a gain that remains with it does not come from the query.
-
     Raises:
         ValueError: A setting is unknown or, in a call, a word contains a marker and other characters.
 
@@ -171,10 +162,6 @@ class OaXLNetTokenizer(BackboneTokenizer):
     """
 
     OWN_INPUTS: ClassVar = {"query_mask": 0}
-
-    cue_marker: Literal["keep", "drop", "typed"] = "keep"
-    query_segment: Literal["auto", "first", "second"] = "auto"
-    random_query: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, own_inputs=self.OWN_INPUTS, **kwargs)

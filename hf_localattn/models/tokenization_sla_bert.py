@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from transformers import BatchEncoding
 from transformers.tokenization_utils_base import EncodingFast
@@ -11,14 +11,12 @@ from transformers.utils import logging
 
 from .configuration_local_attention import LocalAttentionConfig
 from .configuration_sla_bert import STRUCTURE
+from .fields_sla_bert import SlaBertSettings
 from .sla_alignment import NO_WORD, Words, align, checked_heads, shuffled
 from .sla_parser import load_pipeline, parse, whitespace_words
 from .tokenization_local_attention import BackboneTokenizer, is_batch, sample_indices, samples_of, set_columns
 
 logger = logging.get_logger(__name__)
-
-DEFAULT_PARSER = "en_core_web_sm"
-"""Name of the default spaCy pipeline."""
 
 CUE_MARKERS = ("[CUE]", "[CUE:affix]", "[CUE:single]", "[CUE:multi]")
 """Markers before the words of a negation cue, which are not parsed."""
@@ -27,7 +25,7 @@ PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_")
 """Characters that the authors' code takes for punctuation marks."""
 
 
-class SlaBertTokenizer(BackboneTokenizer):
+class SlaBertTokenizer(SlaBertSettings, BackboneTokenizer):
     """Fast tokenizer of a backbone that also returns the syntactic structure for SLA models.
 
     `from_backbone` creates it from the backbone's tokenizer. It encodes texts in the same way, and adds
@@ -39,29 +37,12 @@ class SlaBertTokenizer(BackboneTokenizer):
     Both are -1 at special tokens and padding. With `open_punctuation`, `word_index` is -2 - index at punctuation
     marks. SLA models tell the two texts of a pair apart by the special tokens between them. Without these
     (`add_special_tokens=False`), they treat the pair as one text. A text is parsed as a whole, before it is truncated
-    or split into windows. Recent parses are cached for the whole process.
+    or split into windows. Recent parses are cached for the whole process. The tokenizer is saved with the version of
+    its parser as `parser_version`, and `from_pretrained` warns if another version is installed.
 
     With `is_split_into_words=True`, calls also accept known heads as `heads`, and as `heads_pair` for second texts.
     Give one list of word indices per text, counted from 0; a root is its own head. The parser is not used then.
     A cue marker such as `[CUE]` in a list of words is not parsed and not counted: it belongs to the word after it.
-
-    Args:
-        parser (str or PathLike, *optional*, defaults to "en_core_web_sm"): Name or folder of a spaCy pipeline, which
-            is loaded when the first text is encoded. Name one that others can install if you publish the tokenizer.
-            If None, there are no `dep_heads`; `local_attention="window"` does not need them. With hf_localattn
-            installed, a parser that only a checkpoint names must be an entry point `spacy_models` of an installed
-            package. To use another one, pass `parser=` to `from_pretrained`.
-        words (str, *optional*, defaults to "parser"): Words of a text: "parser" uses the tokens of the pipeline, also
-            for languages without spaces; "whitespace" splits at white space, as in the paper (appendix A.1) and
-            without a parser. Lists of words are not split further.
-        shuffle_trees (bool, *optional*, defaults to False): Permute the words of each parse, in the same way whenever
-            the text is encoded: its tree keeps its shape, with the words in other places. This is a control: a gain
-            that remains with it does not come from syntax. Given `heads` are not permuted.
-        open_punctuation (bool, *optional*, defaults to False): If True, all tokens may attend to punctuation marks, as
-            in the authors' code; the paper does not say so. A mark is a token of ASCII punctuation, except for
-            `` ` ``, `{`, `|`, `}` and `~`. What marks attend to does not change.
-        parser_version (str, *optional*): Version of the parser when the tokenizer was saved. `from_pretrained` warns
-            if another version is installed.
 
     Raises:
         ValueError: A setting is invalid. In calls: `heads` do not form a tree, or the text is not split into words.
@@ -83,11 +64,6 @@ class SlaBertTokenizer(BackboneTokenizer):
 
     OWN_INPUTS: ClassVar = dict.fromkeys(STRUCTURE, NO_WORD)
     OWN_POSITIONS: ClassVar = ("dep_heads",)
-
-    parser: str | None = DEFAULT_PARSER
-    words: Literal["parser", "whitespace"] = "parser"
-    shuffle_trees: bool = False
-    open_punctuation: bool = False
 
     def __init__(self, *args: Any, parser_version: str | None = None, **kwargs: Any):
         self.parser_named_by_checkpoint = True  # to be safe, since `super().__init__` reads `parser_version`

@@ -235,6 +235,8 @@ def _write_program(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, f
         "max_length": longest_input(model, tokenizer),
         "mask_token": tokenizer.mask_token,
         "question_is_first": question_is_first(tokenizer),
+        "has_segments": "token_type_ids" in tokenizer.model_input_names,
+        "no_answer_tokens": [tokenizer.cls_token_id, tokenizer.bos_token_id],
         # The family's tokenizer is code in this folder.
         "trust_remote_code": family.tokenizer is not None,
     }

@@ -13,11 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from hf_localattn.errors import join_names
-from hf_localattn.extras import LazyExtra
+from hf_localattn.extras import import_extra
 from hf_localattn.studies.comparison_files import WRITERS, Comparison, ScoreRow, Table, check_output, markdown
 from hf_localattn.studies.results import Result, load_result
-
-special = LazyExtra("scipy.special", "train", "An interval")
 
 SAME = 1e-9
 """Values that vary less than this, relative to their size, are equal except for rounding."""
@@ -49,9 +47,14 @@ def interval_of_mean(values: Sequence[float], folds: int | None = None) -> tuple
     """
     if not has_spread(values):
         return None
-    half = _standard_error(values, folds) * float(special.stdtrit(len(values) - 1, 0.975))
+    half = _standard_error(values, folds) * float(_distribution().stdtrit(len(values) - 1, 0.975))
     mean = statistics.fmean(values)
     return mean - half, mean + half
+
+
+def _distribution() -> Any:
+    """Return the module of SciPy with Student's distribution, which only an interval needs."""
+    return import_extra("scipy.special", "train", "An interval")
 
 
 def has_spread(values: Sequence[float]) -> bool:
@@ -120,7 +123,7 @@ def compare_runs(
     else:
         comparison.interval = interval_of_mean(differences, folds)
         t = abs(statistics.fmean(differences)) / _standard_error(differences, folds)
-        comparison.p_value = 2 * float(special.stdtr(len(common) - 1, -t))
+        comparison.p_value = 2 * float(_distribution().stdtr(len(common) - 1, -t))
     if comparison.pairs > 1:
         variances = [statistics.variance(scores[index] for index in common) for scores in (first, second)]
         deviation = math.sqrt(statistics.fmean(variances))

@@ -16,22 +16,15 @@ import torch
 from hf_localattn import tasks
 from hf_localattn.data.folds import Fold
 from hf_localattn.names import RUN, SCRIPTS
+from hf_localattn.settings.option import GROWS
+from hf_localattn.settings.reading import build_arguments
+from hf_localattn.settings.stock import all_options
 from hf_localattn.studies.processes import ScriptRun
-from hf_localattn.tasks import DataArguments, Run, Task, prepare_run
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.tasks import DataArguments, Task
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, argument_classes
 from hf_localattn.training.output_folder import arguments_of, check_same_run, check_unused
-from hf_localattn.training.reading import build_arguments
-
-NOT_OF_RUNS = ("workers", "ray_address", "seeds", "search_space", "search_trials", "token", "hub_token")
-"""Options of a command that its runs do not get. A token is passed on in the environment."""
-
-MAY_GROW = ("search_trials", "seeds", "fold", "held_out")
-"""Arguments that may differ when a command is continued."""
-
-
-def argument_classes(task: type[Task]) -> tuple[type, ...]:
-    """Return the dataclasses of a script's options: model, data, training."""
-    return ModelArguments, task.DataArguments, task.TrainingArguments
+from hf_localattn.training.prepare import prepare
+from hf_localattn.training.run import Started, start
 
 
 @dataclass
@@ -69,7 +62,8 @@ class ScriptCommand:
 
     def script_run(self, folder: Path, **changes: Any) -> ScriptRun:
         """Return a run of the script with the options of the command, changed for this run."""
-        options = {name: value for name, value in self.options.items() if name not in NOT_OF_RUNS}
+        known = all_options(*argument_classes(self.task))
+        options = {name: value for name, value in self.options.items() if known[name].shared}
         return ScriptRun(self.script, {**options, **changes}, folder)
 
     def of_fold(self, index: int) -> ScriptCommand:
@@ -94,13 +88,13 @@ class ScriptCommand:
         training_args.output_dir = str(self.folder / f"seed-{seed}")
         return dataclasses.replace(self, training_args=training_args)
 
-    def prepare(self) -> Run:
-        """Load data and model, and check all arguments."""
-        return prepare_run(self.task, self.model_args, self.data_args, self.training_args)
+    def start(self) -> Started:
+        """Load data and model, check all arguments, and build the trainer."""
+        return start(prepare(self.task, self.model_args, self.data_args, self.training_args))
 
     def check(self) -> TrainingArguments:
-        """Prepare a run to raise errors before the first process starts, and return its training arguments."""
-        args = self.prepare().trainer.args
+        """Start a run to raise errors before the first process starts, and return its training arguments."""
+        args = self.start().trainer.args
         gc.collect()  # a trainer and its model refer to each other
         torch.cuda.empty_cache()
         return args
@@ -111,10 +105,11 @@ class ScriptCommand:
         An output folder with another command, or with other files, raises `ValueError`.
         """
         arguments = arguments_of(self.model_args, self.data_args, self.training_args) | more
-        for name in MAY_GROW:
-            arguments.pop(name, None)
-        for name in ("train_file", "validation_file", "test_file", "dataset_name"):
-            value = getattr(self.data_args, name)
+        for name, option in all_options(*argument_classes(self.task)).items():
+            if option.result == GROWS:
+                arguments.pop(name, None)
+        paths = {f"{split}_file": path for split, path in self.data_args.files.items()}
+        for name, value in {**paths, "dataset_name": self.data_args.dataset_name}.items():
             if value is not None and Path(value).exists():
                 arguments[f"{name} content"] = content_digest(Path(value))
         if self.data_args.fold is None and not (self.folder / RUN).is_file():  # other folds may have begun

@@ -12,30 +12,14 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from hf_localattn.families import get_family
-from hf_localattn.models.configuration_local_attention import field_types
+from hf_localattn.models.fields import field_types
 from hf_localattn.names import NO_FAMILY
 from hf_localattn.parsing import parse_json, parse_yaml, read_utf8
+from hf_localattn.settings.stock import all_options
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
-SEARCHABLE = (
-    "learning_rate",
-    "local_learning_rate",
-    "num_train_epochs",
-    "max_steps",
-    "per_device_train_batch_size",
-    "gradient_accumulation_steps",
-    "lr_scheduler_type",
-    "warmup_steps",
-    "weight_decay",
-    "max_grad_norm",
-    "optim",
-    "adam_beta1",
-    "adam_beta2",
-    "adam_epsilon",
-    "lookahead_steps",
-    "lookahead_alpha",
-)
-"""Training arguments that can be searched."""
+SEARCHABLE = [name for name, option in all_options(TrainingArguments).items() if option.searchable]
+"""Names of the training arguments that can be searched."""
 
 ARGUMENT_TYPES = typing.get_type_hints(TrainingArguments)
 """Types of the training arguments."""

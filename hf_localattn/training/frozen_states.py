@@ -35,7 +35,7 @@ def frozen_base_model(model: nn.Module) -> Any:
     """Return the headless model inside `model` if its backbone is frozen and without dropout, otherwise None."""
     base: Any
     for base in model.modules():
-        if hasattr(base, "backbone") and hasattr(base, "forward_backbone"):
+        if hasattr(base, "backbone") and hasattr(base, "forward_encoder"):
             base.train()  # a frozen backbone stays in evaluation mode
             is_trained = any(parameter.requires_grad for parameter in base.backbone.parameters())
             return None if is_trained or base.backbone.training else base
@@ -110,7 +110,7 @@ def _inputs_of(feature: dict[str, Any]) -> list[np.ndarray]:
 
 
 class FrozenStates:
-    """The last hidden states of a frozen encoder, by row.
+    """The states of a frozen encoder that the layers on top of it read, by row; of several layers concatenated.
 
     `add` computes the states of rows. In the block of `reading`, the model reads them in place of running its encoder.
     A batch with another row, or with other inputs than tokens and segments, runs the encoder.
@@ -131,7 +131,7 @@ class FrozenStates:
         self.bytes_in_file = 0
         self.file: IO[bytes]
         self.rows: dict[bytes, torch.Tensor] = {}
-        self.run_encoder = base.forward_backbone
+        self.run_encoder = base.forward_encoder
 
     def add(self, features: Iterable[dict[str, Any]]) -> None:
         """Compute the states of the rows of a data set that are not there."""
@@ -141,10 +141,10 @@ class FrozenStates:
 
     @torch.no_grad()
     def _compute(self, group: Group) -> torch.Tensor:
-        """Return the states (B, L, H) of a group."""
+        """Return the states (B, L, F) of a group."""
         inputs = torch.from_numpy(np.stack([row for _, row in group], axis=1)).to(self.base.device)
-        token_types = inputs[1] if len(inputs) > 1 else None
-        outputs = self.run_encoder(inputs[0], torch.ones_like(inputs[0]), token_types, None, None)
+        names = ("input_ids", "token_type_ids")[: len(inputs)]
+        outputs = self.run_encoder(attention_mask=torch.ones_like(inputs[0]), **dict(zip(names, inputs, strict=True)))
         return outputs.last_hidden_state.to("cpu", self.precision)
 
     def _stored(self, states: torch.Tensor) -> torch.Tensor:
@@ -160,11 +160,6 @@ class FrozenStates:
         self.bytes_in_file += states.nbytes
         return torch.from_numpy(mapped)
 
-    def mean_states(self, features: Iterable[dict[str, Any]]) -> np.ndarray:
-        """Return the mean state (N, H) of each row of a data set of texts. `add` has computed the states."""
-        means = [self.rows[_inputs_of(feature)[0].tobytes()].float().mean(0) for feature in features]
-        return torch.stack(means).numpy()
-
     @contextmanager
     def reading(self, splits: Mapping[str, Iterable[dict[str, Any]]]) -> Iterator[None]:
         """Compute the states of features by split, and let the model read them in the block."""
@@ -179,35 +174,35 @@ class FrozenStates:
                 self.bytes_in_file / 1e6,
                 self.folder,
             )
-            self.base.forward_backbone = torch.compiler.disable(self._read)
+            self.base.forward_encoder = torch.compiler.disable(self._read)
             try:
                 yield
             finally:
-                del self.base.forward_backbone  # that of the class is left
+                del self.base.forward_encoder  # that of the class is left
 
     def _read(
         self,
-        input_ids: torch.Tensor | None,
-        attention_mask: torch.Tensor | None,
-        token_type_ids: torch.Tensor | None,
-        *more: torch.Tensor | None,
-        **kwargs: Any,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        **further: Any,
     ) -> BaseModelOutput:
-        """Return the states (B, L, H) of a batch, 0 at padding."""
-        has_more = any(value is not None and value is not False for value in (*more, *kwargs.values()))
+        """Return the states (B, L, F) of a batch, 0 at padding."""
+        has_more = any(value is not None and value is not False for value in further.values())
         rows: list[Any] = [None]
         if input_ids is not None and attention_mask is not None and not has_more:
             mask = attention_mask != 0
             rows = self._rows_of(input_ids, mask, token_type_ids)
         if any(states is None for states in rows):
-            return self.run_encoder(input_ids, attention_mask, token_type_ids, *more, **kwargs)
+            inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+            return self.run_encoder(**inputs, **further)
         states = torch.cat(rows).to(self.base.device, self.base.dtype)
         padded = states.new_zeros(*mask.shape, states.shape[-1])
         padded[mask] = states
         return BaseModelOutput(last_hidden_state=padded)
 
     def _rows_of(self, input_ids: torch.Tensor, mask: torch.Tensor, token_type_ids: torch.Tensor | None) -> list[Any]:
-        """Return the states (L, H) of each row of a batch, or None."""
+        """Return the states (L, F) of each row of a batch, or None."""
         columns = [input_ids] if token_type_ids is None else [input_ids, token_type_ids]
         inputs = torch.stack(columns, dim=1).cpu().numpy()
         masks = mask.cpu().numpy()

@@ -6,7 +6,6 @@ ended. A checkpoint is whole if it has the state of the optimizer and `trainer_s
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import logging
@@ -22,6 +21,8 @@ from hf_localattn.data.rows import PLACE
 from hf_localattn.errors import join_names
 from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
 from hf_localattn.names import RUN, read_run
+from hf_localattn.settings.option import FREE, LENGTH, values_of
+from hf_localattn.settings.stock import STOCK, all_options
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.run_loss import LOSSES
 
@@ -35,58 +36,6 @@ OPTIMIZER = "optimizer*"
 
 RANDOM_STATES = "rng_state*.pth"
 """Files of Trainer with the random state, one for each process."""
-
-MAY_DIFFER = (
-    "output_dir",
-    "resume_from_checkpoint",
-    "do_eval",
-    "do_predict",
-    "per_device_eval_batch_size",
-    "eval_accumulation_steps",
-    "eval_do_concat_batches",
-    "eval_use_gather_object",
-    "batch_eval_metrics",
-    "include_for_metrics",
-    "remove_unused_columns",
-    "run_name",
-    "project",
-    "report_to",
-    "save_steps",
-    "save_total_limit",
-    "keep_checkpoints",
-    "frozen_states_memory",
-    "use_cpu",
-    "workers",
-    "ray_address",
-    "local_rank",
-    "disable_tqdm",
-    "debug",
-    "skip_memory_metrics",
-    "preprocessing_num_workers",
-    "dataloader_num_workers",
-    "dataloader_pin_memory",
-    "dataloader_persistent_workers",
-    "dataloader_prefetch_factor",
-    "dataloader_multiprocessing_context",
-    "overwrite_cache",
-    "cache_dir",
-    "token",
-    "activation_checkpointing",
-    "activation_checkpointing_kwargs",
-    "gradient_checkpointing",
-    "gradient_checkpointing_kwargs",
-    "torch_empty_cache_steps",
-    # digests tell if the rows are others
-    "train_file",
-    "validation_file",
-    "test_file",
-)
-"""Arguments that do not change the result, or negligibly."""
-
-MAY_DIFFER_PREFIXES = ("log_", "logging_", "hub_", "push_", "trackio_", "ddp_")
-
-LENGTHS = ("num_train_epochs", "max_steps")
-"""Arguments that may differ with `--resume_from_checkpoint`, which trains a finished run further."""
 
 
 def prepare_output_folder(
@@ -221,12 +170,10 @@ def remove_optimizers(output_dir: str | os.PathLike[str]) -> None:
 def arguments_of(*arguments: Any) -> dict[str, Any]:
     """Return the fields of dataclasses of arguments that change the result of a run, as JSON values."""
     fixed: dict[str, Any] = {}
-    for dataclass in arguments:
-        values = dataclass.to_dict() if hasattr(dataclass, "to_dict") else vars(dataclass)
-        for field in dataclasses.fields(dataclass):
-            may_differ = field.name in MAY_DIFFER or field.name.startswith(MAY_DIFFER_PREFIXES)
-            if field.name in values and not may_differ:
-                fixed[field.name] = values[field.name]
+    for part in arguments:
+        options = all_options(type(part))
+        values = values_of(part) | (part.to_dict() if hasattr(part, "to_dict") else {})
+        fixed |= {name: value for name, value in values.items() if name not in options or options[name].result != FREE}
     return json.loads(json.dumps(fixed, default=str))
 
 
@@ -251,7 +198,7 @@ def check_same_run(folder: str | Path, arguments: Mapping[str, Any], *, is_longe
     """
     recorded = read_run(folder)
     for name, value in arguments.items():
-        is_fixed = name in recorded and not (is_longer and name in LENGTHS)
+        is_fixed = name in recorded and not (is_longer and name in STOCK and STOCK[name].result == LENGTH)
         if is_fixed and recorded[name] != value:
             raise ValueError(
                 f"--output_dir {folder} holds another run: its {name} is {recorded[name]!r}, but now it is"

@@ -8,11 +8,10 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 
 from hf_localattn import data
 from hf_localattn.data import Source
-from hf_localattn.data.choices import ChoiceColumns
 from hf_localattn.data.labels import SINGLE_LABEL
 from hf_localattn.data.rows import INDEX, row_indices
-from hf_localattn.data.texts import GLUE_TASKS, TextColumns
-from hf_localattn.data.words import TokenColumns, check_labels, load_label_names
+from hf_localattn.data.words import check_labels, load_label_names
+from hf_localattn.settings.columns import GLUE_TASKS, ChoiceColumns, TextColumns, TokenColumns
 from tests.data.notation import columns, shown, write
 
 ASKED = {"id": "q", "context": "the mat sat", "question": "who?"}

@@ -6,11 +6,9 @@ import hypothesis.strategies as st
 import pytest
 
 from hf_localattn.data import load_choices, load_negation, load_sentences, load_squad, load_texts
-from hf_localattn.data.choices import ChoiceColumns
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
-from hf_localattn.data.texts import GLUE_TASKS, TextColumns
-from hf_localattn.data.words import TokenColumns
 from hf_localattn.resources import FOLDER
+from hf_localattn.settings.columns import GLUE_TASKS, ChoiceColumns, TextColumns, TokenColumns
 from tests.fuzz.strategies import changed, check, often, outcome, sizes
 
 

@@ -9,8 +9,8 @@ import torch
 from transformers import AutoTokenizer
 
 from hf_localattn.families import FAMILIES
-from hf_localattn.models.configuration_local_attention import field_types, range_of
 from hf_localattn.models.cue_markers import MARKERS
+from hf_localattn.models.fields import field_types, range_of, values_of
 from hf_localattn.models.tokenization_oa_xlnet import OaXLNetTokenizer
 from hf_localattn.models.tokenization_sla_bert import SlaBertTokenizer
 from hf_localattn.parsing import parse_assignments
@@ -20,7 +20,7 @@ from tests.models.tiny import TINY_FIELDS, tiny_config
 
 OWN = {name: {**field_types(family.config)} for name, family in FAMILIES.items()}
 SMALL = st.integers(0, 8) | st.booleans() | st.none() | st.floats(0, 1) | st.lists(st.integers(0, 6), max_size=4)
-CHOICES = {word for own in OWN.values() for kind in own.values() for word in getattr(kind, "__args__", ())}
+CHOICES = {word for types in OWN.values() for kind in types.values() for word in values_of(kind)}
 
 
 @sizes

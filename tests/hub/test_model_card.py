@@ -213,6 +213,33 @@ def test_what_no_card_can_be_made_from(checkpoint, name, text, message):
     assert (checkpoint / name).read_text() == text
 
 
+STATE = {
+    "max_steps": 30,
+    "train_batch_size": 8,
+    "log_history": [{"loss": 0.5}, {"eval_accuracy": 0.625, "epoch": 3.0}],
+}
+ALL = {
+    "eval_accuracy": 0.75,
+    "eval_runtime": 2.0,
+    "eval_samples": 8,
+    "train_samples": 16,
+    "predict_loss": float("nan"),
+}
+
+
+@pytest.mark.parametrize(("results", "score"), [(None, "0.625"), (ALL, "0.75")], ids=["Trainer", "script"])
+def test_the_card_of_a_model_that_transformers_has_trained(checkpoint, results, score):
+    (checkpoint / "training_record.json").unlink()
+    (checkpoint / "trainer_state.json").write_text(json.dumps(STATE))
+    if results:
+        (checkpoint / "all_results.json").write_text(json.dumps(results))
+    card = write_card(checkpoint).read_text()
+    assert f"| validation | accuracy | {score} |" in card
+    assert "| max_steps | 30 |" in card
+    assert ("16 (train), 8 (validation)" in card) == bool(results)
+    assert not any(word in card for word in ("untrained", "runtime", "nan", "Versions"))
+
+
 def test_a_record_comes_back_as_it_was_and_unknown_entries_are_ignored(tmp_path):
     RECORD.save(tmp_path)
     path = tmp_path / "training_record.json"

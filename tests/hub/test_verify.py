@@ -12,7 +12,7 @@ from hf_localattn import __version__
 from hf_localattn.cli import main
 from hf_localattn.families import FAMILIES
 from hf_localattn.hub import init_checkpoint, push_checkpoint, verify_checkpoint, write_card
-from hf_localattn.names import family_notes
+from hf_localattn.names import default_settings
 
 NAME = "somebody/verified"
 
@@ -84,7 +84,7 @@ def test_all_files_that_are_not_equal_are_told(folder, capsys):
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_defaults_of_settings_are_those_of_the_tokenizer(family):
     defaults = {name: getattr(family.tokenizer, name) for name in family.tokenizer_settings}
-    assert family_notes(family.name).get("tokenizer_settings", {}) == defaults
+    assert default_settings(family.name) == defaults
 
 
 def test_settings_that_change_what_a_model_reads_are_listed(folder, capsys):

@@ -203,6 +203,8 @@ STARTS = [
     ("sam-roberta", {"use_bilstm": False}, "sequential.*weight", like_torch),
     ("sam-roberta", {}, "lstm.weight_hh", like_torch),
     ("sam-roberta", {"learn_fam_threshold": True}, "threshold_bias", lambda weight: 2.197),
+    ("oa-xlnet", {"encoder_states": "mix"}, "layer_scores", lambda weight: 0.0),
+    ("oa-xlnet", {"encoder_states": "mix"}, "layer_mix.scale", lambda weight: 1.0),
 ]
 """Families, fields, new parameters by name, and the root of their mean square."""
 
@@ -252,6 +254,8 @@ NEW_PARAMETERS = [
     ("sam-roberta", {"use_bilstm": False}, (2 * H * 48 + 48 + H) + (2 * 512 * 32 + 32 + 512)),
     ("sam-roberta", {}, 2 * 4 * 256 * (H + 512 + 2 * 256 + 2 * 2) + 2 * (2 * 512 * 32 + 32 + 512)),
     ("sam-roberta", {"use_bilstm": False, "use_fam": False, "tam_ffn": "token"}, 3 * 16),
+    ("sam-roberta", {"pooling": "none", "encoder_states": "mix"}, 13 + 1),
+    ("sam-roberta", {"pooling": "none", "encoder_states": [0, 12]}, 0),
 ]
 
 

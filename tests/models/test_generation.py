@@ -42,6 +42,7 @@ FIELDS = [
     *({"local_attention": kind} for kind in ("conv", "dynamic_conv", "visual_outlook", "rgcn", "gat", "hgt")),
     {"local_attention": "none"},
     {"local_attention": "deeper", "num_extra_layers": 1},
+    {"encoder_states": "mix"},
 ]
 
 

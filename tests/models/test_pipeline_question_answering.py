@@ -145,6 +145,12 @@ def test_answers_are_ranked_and_different():
     assert sum(one["score"] for one in cats) <= 1 + 1e-6
 
 
+def test_there_are_as_many_answers_as_asked_for():
+    words = "unknownwordsaaa unknownwordsbbb unknownwordsccc"  # of many tokens each
+    ranked = READER(WHO, words, top_k=5)
+    assert len({one["answer"] for one in ranked}) == 5
+
+
 def test_answers_are_whole_words_unless_asked_otherwise():
     words = {one["answer"] for one in READER(WHO, "unknownwords here", top_k=50)}
     assert words <= {"unknownwords", "unknownwords here", "here"}

@@ -19,7 +19,6 @@ SIZE, LONGEST = 9, 11
 TOKENS = MASK[:-1]
 POSITION, TOKEN = {"tam_max_length": LONGEST, "tam_hidden_size": 6}, {"tam_ffn": "token"}
 SEQUENTIAL = {"fam_reduction": 2, **POSITION, "fam_threshold": 0.3}
-BILSTM = {"use_bilstm": True, "bilstm_hidden_size": 5}
 
 
 def config(**fields):
@@ -46,8 +45,8 @@ MECHANISMS = {
     "sam without tam": lambda: SequentialAttention(config(use_tam=False, **SEQUENTIAL)),
     "rba": lambda: RecurrentAttention(SIZE),
     "disan": lambda: DiSAN(SIZE, hidden_size=5),
-    "bilstm": lambda: RecurrentEncoder(config(**BILSTM)),
-    "bilstm, summed": lambda: RecurrentEncoder(config(**BILSTM, num_bilstm_layers=3, bilstm_merge="sum")),
+    "bilstm": lambda: RecurrentEncoder(SIZE, 5, num_layers=2),
+    "bilstm, summed": lambda: RecurrentEncoder(SIZE, 5, num_layers=3, merge="sum"),
 }
 
 
@@ -177,14 +176,14 @@ def test_a_learned_threshold_starts_where_told_and_stays_in_its_bounds(threshold
 
 
 def test_the_bilstm_drops_out_between_its_layers_in_training():
-    module, inputs = randomized(RecurrentEncoder(config(**BILSTM, dropout=0.5))), states(*TOKENS.shape)
+    module, inputs = randomized(RecurrentEncoder(SIZE, 5, num_layers=2, dropout=0.5)), states(*TOKENS.shape)
     assert not torch.allclose(module.train()(inputs, TOKENS), module.eval()(inputs, TOKENS))
-    single = RecurrentEncoder(config(**BILSTM, num_bilstm_layers=1, dropout=0.5)).double().train()
+    single = RecurrentEncoder(SIZE, 5, dropout=0.5).double().train()
     assert torch.equal(single(inputs, TOKENS), single(inputs, TOKENS))
 
 
 def test_an_accelerators_way_equals_a_cpus():
-    lstm = randomized(RecurrentEncoder(config(**BILSTM, num_bilstm_layers=3))).lstm
+    lstm = randomized(RecurrentEncoder(SIZE, 5, num_layers=3)).lstm
     inputs, results = states(*TOKENS.shape), []
     for encode in (lstm.encode_packed, lstm.encode_by_direction):
         encoded = encode(inputs, TOKENS)[TOKENS]
@@ -195,7 +194,7 @@ def test_an_accelerators_way_equals_a_cpus():
 @pytest.mark.parametrize("mask", [None, TOKENS], ids=["all real", "padded"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_bilstm_runs_in_full_precision_where_torchs_fails_under_autocast(mask, dtype):
-    module, inputs = RecurrentEncoder(config(**BILSTM)).eval(), states(*TOKENS.shape).to(dtype)
+    module, inputs = RecurrentEncoder(SIZE, 5, num_layers=2).eval(), states(*TOKENS.shape).to(dtype)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         encoded = module(inputs, mask)
     torch.testing.assert_close(encoded, module(inputs.float(), mask))

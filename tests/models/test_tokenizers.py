@@ -4,7 +4,6 @@ import copy
 import pickle
 from functools import cache
 from string import ascii_letters, punctuation
-from typing import get_args
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import AutoTokenizer, DataCollatorForTokenClassification, RobertaTokenizer, XLNetTokenizer
 
 from hf_localattn.families import FAMILIES
+from hf_localattn.models.fields import values_of
 from hf_localattn.resources import tiny_backbone
 from tests.tiny_parser import tiny_parser
 
@@ -165,7 +165,7 @@ EVERY_SETTING = [(name, setting) for name, made in TOKENIZERS.items() for settin
 OTHER_VALUES = [
     (name, setting, value)
     for name, setting in EVERY_SETTING
-    for value in get_args(TOKENIZERS[name].SETTINGS[setting]) or (True,)
+    for value in values_of(TOKENIZERS[name].SETTINGS[setting]) or (True,)
     if setting != "parser" and value != getattr(wrap(name, "wordpiece"), setting)
 ]
 

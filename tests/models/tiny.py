@@ -3,7 +3,7 @@
 import copy
 from functools import cache
 from itertools import product
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -12,8 +12,8 @@ from packaging.version import Version
 from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
 from hf_localattn.families import FAMILIES
-from hf_localattn.models.configuration_cool import BASELINES
-from hf_localattn.models.configuration_local_attention import field_types
+from hf_localattn.models.fields import field_types, values_of
+from hf_localattn.models.fields_cool import BASELINES
 from hf_localattn.models.task_heads import LocalMultipleChoiceOutput, MultipleChoiceHead
 
 by_index = pytest.mark.skipif(
@@ -228,8 +228,8 @@ def gradients(model, task, **inputs):
 
 
 def choices(config_class: Any, field: str) -> tuple[str, ...]:
-    """Return the values of a field that is annotated as `Literal`."""
-    return get_args(field_types(config_class)[field])
+    """Return the values of a field that is declared as `Literal`."""
+    return values_of(field_types(config_class)[field])
 
 
 INTERACTIONS = ("em", "emb", "c", "ca")
@@ -256,6 +256,8 @@ LOCAL_ENCODERS = [
     *({"mode": "g&l", "fusion": fusion} for fusion in ("sum", "gate")),
     {"local_attention": "dynamic_conv", "outlook_kernel_size": 5},
     {"local_attention": "gat", "graph_window": 2},
+    *({"mode": mode, "encoder_states": [0, -1]} for mode in ("l2g", "g&l")),
+    {"fusion": "gate", "encoder_states": [0, -1]},
 ]
 
 # Each of the paper's tables, and what they leave open.
@@ -276,8 +278,11 @@ SAM_SIZES = {"fam_reduction": 1, "tam_max_length": 20, "bilstm_hidden_size": 6, 
 SIZES_OF = {"oa-xlnet": {"oa_num_heads": 2}, "sam-roberta": SAM_SIZES}  # OA's heads are squares
 """Fields that all rows of a family have."""
 
+STATES = {"a mix": {"encoder_states": "mix"}, "two layers": {"encoder_states": [1, -1]}}
+"""States that the layers of all families on top of an encoder can read."""
+
 MORE = {
-    "cool": {**OUTLOOKERS, **{"-".join(map(str, fields.values())): fields for fields in LOCAL_ENCODERS}},
+    "cool": {**OUTLOOKERS, **{"-".join(map(str, fields.values())): fields for fields in LOCAL_ENCODERS}, **STATES},
     "sla-bert": {
         **{kind: {"local_attention": kind} for kind in choices(FAMILIES["sla-bert"].config, "local_attention")},
         "three layers of sgnet": {"local_attention": "sgnet", "num_sgnet_layers": 3},
@@ -285,8 +290,9 @@ MORE = {
     "oa-xlnet": {
         f"{interaction}-{sharing}": {"local_attention": interaction, "kv_sharing": sharing}
         for interaction, sharing in product(INTERACTIONS, ("trunk", "none", "all"))
-    },
-    "sam-roberta": SAM_ROWS,
+    }
+    | STATES,
+    "sam-roberta": SAM_ROWS | STATES,
 }
 """Rows that the entries of the registry need not declare."""
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoTokenizer, pipeline
 
-from hf_localattn import CoolConfig, OnnxModel
+from hf_localattn import CoolConfig, CoolForQuestionAnswering, OnnxModel
 from hf_localattn.cli import main
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from hf_localattn.hub import init_checkpoint
@@ -23,7 +23,7 @@ from hf_localattn.serving.validation import compare_with_checkpoint, prepare_eva
 from tests.fresh_process import run_fresh
 from tests.models.test_generation import tiny_generator
 from tests.models.tiny import CASES
-from tests.qa_helpers import write_jsonl
+from tests.qa_helpers import tiny_bert, word_pieces, write_jsonl
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -163,7 +163,8 @@ def program(task, problem=None, labels=("no", "yes"), **outputs):
     model = INFER["Model"].__new__(INFER["Model"])
     model.tokenizer = load_tokenizer(str(tiny_backbone())).backend_tokenizer
     model.settings = {"task": task, "problem_type": problem, "labels": labels, "max_length": None}
-    model.settings |= {"mask_token": "[MASK]", "padding": {}, "question_is_first": True}
+    model.settings |= {"mask_token": "[MASK]", "padding": {}, "question_is_first": True, "no_answer_tokens": []}
+    model.settings["has_segments"] = True
     model.run = lambda inputs: {
         name: np.repeat(np.array(value, float), len(inputs["input_ids"]) // len(value) or 1, axis=0)
         for name, value in outputs.items()
@@ -201,7 +202,7 @@ def test_answers_of_the_program():
     scores["start_logits"][0, [1, start]] = 9.0  # the first is in the question
     scores["end_logits"][0, end] = 9.0
     found = program("question-answering", **scores)(QUESTION, PASSAGE)
-    same(found, {"answer": "Mira grows white roses", "start": 29, "end": 51, "score": 1.0})
+    same(found, {"answer": "Mira grows white roses", "start": 29, "end": 51, "score": 1.0, "no_answer": 0.0})
     with_mark = PASSAGE.replace("roses", "roses\u0301")  # which the tokenizer drops
     assert program("question-answering", **scores)(QUESTION, with_mark)["answer"] == "Mira grows white roses\u0301"
 
@@ -212,10 +213,40 @@ def test_answers_of_the_program():
     logits[0, word] = 9.0
     xlnet = program("question-answering", start_logits=logits, end_logits=logits)
     xlnet.settings["question_is_first"] = False
-    same(xlnet(QUESTION, PASSAGE), {"answer": "Mira", "start": 29, "end": 33, "score": 1.0})
+    same(xlnet(QUESTION, PASSAGE), {"answer": "Mira", "start": 29, "end": 33, "score": 1.0, "no_answer": 0.0})
     for task, texts in (("question-answering", [QUESTION]), ("text-classification", []), (None, ["a", "b", "c"])):
         with pytest.raises(ValueError, match=f"has {len(texts)} texts"):
             program(task)(*texts)
+
+
+@pytest.mark.parametrize("is_raw", [True, False], ids=["tokenizers", "transformers"])
+@pytest.mark.parametrize("cls_last", [False, True], ids=["right", "left"])
+def test_the_program_reads_like_the_pipeline(cls_last, is_raw):
+    tokenizer = word_pieces("left" if cls_last else "right", cls_last)
+    torch.manual_seed(0)
+    config = CoolConfig(backbone_config=tiny_bert(tokenizer).config.to_dict(), conv_filters=4)
+    model = CoolForQuestionAnswering(config).eval()
+    torch.nn.init.normal_(model.qa_outputs.weight)
+    reader = pipeline("question-answering", model=model, tokenizer=tokenizer, device="cpu")
+    made = program("question-answering")
+    made.tokenizer = tokenizer.backend_tokenizer if is_raw else tokenizer
+    made.settings |= {"max_length": 64, "question_is_first": not cls_last}
+    made.settings |= {"padding": {"pad_id": 0, "direction": tokenizer.padding_side}}
+    made.settings["has_segments"] = "token_type_ids" in tokenizer.model_input_names
+    made.settings |= {"no_answer_tokens": [tokenizer.cls_token_id, tokenizer.bos_token_id]}
+
+    def run(inputs):
+        with torch.inference_mode():
+            output = model(**{name: torch.as_tensor(np.asarray(values)) for name, values in inputs.items()})
+        return {name: output[name].numpy() for name in ("start_logits", "end_logits")}
+
+    made.run = run
+    rows = [("who sat?", "the cat sat on the mat."), ("where?", "the red dog sat on the mat. " * 9), ("who", "a'b")]
+    rows.append(("who sat on the mat " * 40, "the unknownword sat."))
+    for (question, context), answer in zip(rows, made.answers(rows, 3), strict=True):
+        found, none = reader(question, context, top_k=2000, handle_impossible_answer=True), answer.pop("no_answer")
+        same(none, next(one["score"] for one in found if not one["answer"]))
+        same(answer, reader(question, context))
 
 
 def ask(model, monkeypatch, capsys, *words):
@@ -280,12 +311,11 @@ def test_predictions_of_a_graph_are_counted(tmp_path, capsys):
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path, id2label={0: "no", 1: "yes"})
     rows = [{"text": f"Mira is {word} the baker.", "label": label} for word, label in (("not", "no"), ("now", "yes"))]
     words = ["--validation_file", str(write_jsonl(tmp_path / "rows.jsonl", rows))]
-    run = prepare_evaluation(str(checkpoint), read_config(checkpoint), words, str(tmp_path / "scratch"))
-    model = run.trainer.model
-    forward = model.forward
+    prepared = prepare_evaluation(str(checkpoint), read_config(checkpoint), words, str(tmp_path / "scratch"))
+    model = prepared.model
     for sign, equal in ((1, 2), (-1, 0)):
-        graph = lambda sign=sign, **inputs: {"logits": sign * forward(**inputs)["logits"]}  # noqa: E731
-        agreement = compare_with_checkpoint(run, graph)
+        graph = lambda sign=sign, **inputs: {"logits": sign * model(**inputs)["logits"]}  # noqa: E731
+        agreement = compare_with_checkpoint(prepared, graph)
         assert (agreement.equal, agreement.count) == (equal, 2)
         of_checkpoint, of_graph = agreement.scores["accuracy"]
         assert of_graph == (of_checkpoint if equal else 1 - of_checkpoint)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hf_localattn.files import atomic_write
+from hf_localattn.settings.reading import build_arguments, read_options
 from hf_localattn.tasks.question_answering import QuestionAnsweringDataArguments
 from hf_localattn.training.arguments import (
     GenerationTrainingArguments,
@@ -12,7 +13,6 @@ from hf_localattn.training.arguments import (
     TrainingArguments,
 )
 from hf_localattn.training.output_folder import mark_unfinished, prepare_output_folder
-from hf_localattn.training.reading import build_arguments, read_options
 
 CLASSES = (ModelArguments, QuestionAnsweringDataArguments, TrainingArguments)
 DATA = ["--train_file", "x.json", "--output_dir", "out"]
@@ -33,7 +33,7 @@ def parse(words):
         ("--family baseline --backbone x --local_config a=1", "--local_config sets fields"),
         ("--family cool --backbone x --local_config mod=l2g", "no field 'mod'; it has .*mode"),
         ("--family cool --backbone x --config_name y", "--config_name cannot be used with"),
-        ("--model_name_or_path x --max_train_samples 0", "--max_train_samples must be at least 1"),
+        ("--model_name_or_path x --max_train_samples 0", "--max_train_samples is '0'"),
         ("--model_name_or_path x --dataset_name squad", "either --dataset_name or files"),
         ("--famly cool --backbone x", r"Unknown option --famly.*--family\?"),
         ("--model_name_or_path x --early_stopping_patience 2 --eval_strategy no", "--eval_strategy no"),

@@ -51,8 +51,9 @@ def count_runs(model, monkeypatch):
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("memory", [10**6, 0], ids=["memory", "file"])
-def test_a_model_reads_the_states_that_its_encoder_has(side, memory, tmp_path, monkeypatch):
-    model = sam()
+@pytest.mark.parametrize("read", ["last", "mix", [0, -1]], ids=str)
+def test_a_model_reads_the_states_that_its_encoder_has(side, memory, read, tmp_path, monkeypatch):
+    model = sam(encoder_states=read)
     batch = padded(ROWS[:5], side)
     expected = model(**batch).logits
     sizes = count_runs(model, monkeypatch)
@@ -104,25 +105,27 @@ class ComputedAnew(FrozenStates):
         return super()._read(*args, **kwargs)
 
 
-def test_weights_are_equal_to_the_last_bit_with_and_without_kept_states(tmp_path):
+@pytest.mark.parametrize("read", ["last", "mix"])
+def test_weights_are_equal_to_the_last_bit_with_and_without_kept_states(read, tmp_path):
     makers = {"memory": kept_states, "file": lambda model, folder: kept_states(model, folder, 0)}
     makers["anew"] = lambda model, folder: ComputedAnew(model.base_model, torch.float32, 10**6, folder)
     weights = {}
     for name, maker in makers.items():
-        model = sam()
+        model = sam(encoder_states=read)
         weights[name] = trained(maker(model, tmp_path), model, tmp_path)
     for name in ("file", "anew"):
         assert all(value.equal(weights["memory"][key]) for key, value in weights[name].items())
-    usual = trained(None, sam(), tmp_path)
+    usual = trained(None, sam(encoder_states=read), tmp_path)
     for key, value in usual.items():
         torch.testing.assert_close(value, weights["memory"][key], atol=1e-5, rtol=1e-4)
 
 
-def test_half_precision_takes_half_of_the_space(tmp_path):
-    model = sam(pooling="none")
+@pytest.mark.parametrize(("read", "layers"), [("last", 1), ("mix", 3), ([0, 2], 2)], ids=str)
+def test_half_precision_takes_half_of_the_space(read, layers, tmp_path):
+    model = sam(pooling="none", encoder_states=read)
     states = kept_states(model, tmp_path, precision=torch.float16)
     with states.reading({"train": FEATURES}):
-        assert states.bytes_in_memory == 2 * 32 * sum(map(len, map(set, ROWS[:4] + ROWS[5:])))
+        assert states.bytes_in_memory == 2 * 32 * layers * sum(map(len, map(set, ROWS[:4] + ROWS[5:])))
         model(**padded(ROWS))
 
 

@@ -8,7 +8,6 @@ import torch
 
 from hf_localattn.families.family import Family, View
 from hf_localattn.models import CoolConfig
-from hf_localattn.models.configuration_cool import BASELINES
 
 
 def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -41,32 +40,5 @@ FAMILY = Family(
         title="outlook attention",
         matrix=outlook_attention_matrix,
     ),
-    effects=lambda config: {
-        (
-            "outlook_num_heads",
-            "outlook_softmax",
-            "mask_outside_window",
-            "outlook_dropout",
-            "use_conv",
-            "num_ffn_layers",
-            "use_layer_norm",
-            "qkv_bias",
-        ): config.local_attention == "outlook",
-        ("fusion",): config.mode == "g&l" or config.has_balance,
-        ("num_extra_layers",): config.local_attention == "deeper",
-        ("graph_window",): config.local_attention in ("rgcn", "gat", "hgt"),
-        ("outlook_kernel_size",): config.local_attention in ("outlook", "dynamic_conv", "visual_outlook"),
-        ("num_local_layers",): config.local_attention in ("outlook", *BASELINES),
-        ("conv_filters", "conv_pooling", "conv_alignment"): config.has_convolution_block,
-    },
     tiny_fields={"conv_filters": 5, "classifier_dropout": 0.0},
-    ablations=(
-        {"num_local_layers": 1},
-        {"mode": "l2g"},
-        {"mode": "g&l", "fusion": "gate"},
-        {"fusion": "gate"},
-        {"use_conv": False},
-        *({"local_attention": name} for name in ("none", "deeper", "conv", "dynamic_conv", "visual_outlook")),
-        *({"local_attention": name} for name in ("rgcn", "gat", "hgt")),
-    ),
 )

@@ -6,18 +6,12 @@ import torch
 
 from hf_localattn.families.family import Family, View
 from hf_localattn.models import OaXLNetConfig, OaXLNetTokenizer
-from hf_localattn.models.configuration_oa_xlnet import INTERACTIONS, Interaction
 
 
 def sample_query(mask: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return `query_mask` (B, L), 1 at the second, third and fifth token of each row (if present)."""
     rank = mask.long().cumsum(-1)
     return {"query_mask": mask.long() * ((rank == 2) | (rank == 3) | (rank == 5))}
-
-
-def interaction_of(config: OaXLNetConfig) -> Interaction:
-    """Return the interaction of a configuration; without local attention, functions that take no field."""
-    return INTERACTIONS.get(config.local_attention, Interaction("", ""))
 
 
 FAMILY = Family(
@@ -32,17 +26,6 @@ FAMILY = Family(
         settings="any local_attention but none",
         title="orthogonal attention",
     ),
-    effects=lambda config: {
-        ("num_oa_layers", "oa_intermediate_size", "oa_dropout"): config.local_attention != "none",
-        ("kv_sharing", "oa_chunk_size", "text_in_query"): config.local_attention != "none",
-        ("conv_num_filters",): interaction_of(config).alpha == "convolution",
-        ("share_context_projection", "query_summary"): interaction_of(config).beta in ("product", "convolution"),
-    },
     sample_inputs=sample_query,
     tiny_fields={"oa_dropout": 0.0, "classifier_dropout": 0.0},
-    ablations=(
-        {"num_oa_layers": 1},
-        {"text_in_query": True},
-        *({"local_attention": name} for name in ("em", "c", "ca", "none")),
-    ),
 )

@@ -6,7 +6,7 @@ import torch
 
 from hf_localattn.families.family import Family, View
 from hf_localattn.models import SlaBertConfig, SlaBertTokenizer
-from hf_localattn.models.configuration_sla_bert import GATED
+from hf_localattn.models.fields_sla_bert import GATED
 
 
 def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -40,22 +40,6 @@ FAMILY = Family(
         settings=f"local_attention={' or '.join(GATED)}",
         layers=lambda config: config.sla_layer_indices,
     ),
-    effects=lambda config: {
-        ("syntax_threshold", "neighbor_window", "connect_roots", "pair_attention"): (
-            config.local_attention in ("syntax", "soft")
-        ),
-        ("window_size",): config.local_attention == "window",
-        ("gate_bias_init",): config.local_attention in GATED,
-        ("sla_layers",): config.local_attention in (*GATED, "lisa"),
-        ("num_sgnet_layers",): config.local_attention == "sgnet",
-        ("lisa_loss_weight",): config.local_attention == "lisa",
-    },
     sample_inputs=sample_structure,
     tiny_fields={"syntax_threshold": 1},
-    ablations=(
-        {"syntax_threshold": 2},
-        {"connect_roots": True},
-        {"sla_layers": [1]},
-        *({"local_attention": name} for name in ("window", "soft", "none", "sgnet", "lisa")),
-    ),
 )

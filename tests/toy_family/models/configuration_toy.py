@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from .configuration_local_attention import Count, LocalAttentionConfig, Positive, Probability
+from .configuration_local_attention import LocalAttentionConfig
+from .fields_toy import ToyFields
 
 
-class ToyConfig(LocalAttentionConfig):
+class ToyConfig(ToyFields, LocalAttentionConfig):
     """Configuration of the toy family."""
 
     model_type = "toy"
@@ -16,10 +17,6 @@ class ToyConfig(LocalAttentionConfig):
         "AutoModel": "Model",
         "AutoModelForSequenceClassification": "ForSequenceClassification",
     }
-
-    num_toy_layers: Count = 2
-    toy_window: Positive = 1
-    classifier_dropout: Probability = 0.0
 
     @property
     def num_active_local_layers(self) -> int:

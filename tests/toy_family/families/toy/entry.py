@@ -10,5 +10,4 @@ FAMILY = Family(
     local_map=View(
         is_available=lambda config: config.num_toy_layers > 0, settings="num_toy_layers > 0", title="toy attention"
     ),
-    ablations=({"num_toy_layers": 1}, {"toy_window": 2}),
 )

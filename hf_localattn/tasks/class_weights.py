@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import class_weight
 from torch.nn import functional
 
-from hf_localattn.errors import join_names
-from hf_localattn.extras import LazyExtra
-from hf_localattn.training.options import named_option
-
-class_weight = LazyExtra("sklearn.utils.class_weight", "train", "--class_weights")
+from hf_localattn.errors import join_names, named_option
 
 BALANCED = "balanced"
 

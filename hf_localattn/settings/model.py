@@ -2,51 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hf_localattn.names import NO_FAMILY, family_names, find_family
 from hf_localattn.parsing import parse_assignments
-from hf_localattn.training.reading import documented
+from hf_localattn.settings.option import FREE, declared, option
 
 
-@documented
+@declared
 @dataclass
 class ModelArguments:
     """The model to fine-tune: a checkpoint, or a pretrained backbone with new layers of a family.
-
-    Args:
-        model_name_or_path: Hub id or folder of the model to fine-tune. Give either this, or `family` and `backbone`.
-        family: Family of the local attention layers to add to the backbone, or `baseline` for the backbone alone. New
-            layers are initialized randomly.
-        backbone: Hub id or folder of the pretrained encoder for the family, or `tiny` for a small random one.
-        local_config: Fields of the family's configuration, such as `num_local_layers=2 use_conv=false`, and settings
-            of its tokenizer, such as `parser=de_core_news_sm`. With `model_name_or_path` only settings of the
-            tokenizer.
-        config_name: Hub id or folder of the configuration, if not the model's.
-        tokenizer_name: Hub id or folder of the tokenizer, if not the model's.
-        cache_dir: Cache folder for files from the Hub.
-        model_revision: Branch, tag or commit of the model on the Hub.
-        token: Token for private repositories on the Hub; by default the one of `hf auth login`.
-        ignore_mismatched_sizes: Initialize a new head if that of the checkpoint has another size, such as another
-            number of labels.
-        trust_remote_code: Run the Python code of the model's repository. Use it only if you have read that code.
 
     Raises:
         ValueError: Options contradict each other, or the family or one of its fields does not exist.
     """
 
-    model_name_or_path: str | None = None
-    family: str | None = None
-    backbone: str | None = None
-    local_config: list[str] = field(default_factory=list)
-    config_name: str | None = None
-    tokenizer_name: str | None = None
-    cache_dir: str | None = None
-    model_revision: str = "main"
-    token: str | None = None
-    ignore_mismatched_sizes: bool = False
-    trust_remote_code: bool = False
+    model_name_or_path: str | None = option(
+        None, "Hub id or folder of the model to fine-tune. Give either this, or `family` and `backbone`."
+    )
+    family: str | None = option(
+        None,
+        "Family of the local attention layers to add to the backbone, or `baseline` for the backbone alone. New layers"
+        " are initialized randomly.",
+    )
+    backbone: str | None = option(
+        None, "Hub id or folder of the pretrained encoder for the family, or `tiny` for a small random one."
+    )
+    local_config: list[str] = option(
+        [],
+        "Fields of the family's configuration, such as `num_local_layers=2 use_conv=false`, and settings of its"
+        " tokenizer, such as `parser=de_core_news_sm`. With `model_name_or_path` only settings of the tokenizer.",
+    )
+    config_name: str | None = option(None, "Hub id or folder of the configuration, if not the model's.")
+    tokenizer_name: str | None = option(None, "Hub id or folder of the tokenizer, if not the model's.")
+    cache_dir: str | None = option(None, "Cache folder for files from the Hub.", result=FREE)
+    model_revision: str = option("main", "Branch, tag or commit of the model on the Hub.")
+    # runs of a command get it from the environment
+    token: str | None = option(
+        None,
+        "Token for private repositories on the Hub; by default the one of `hf auth login`.",
+        result=FREE,
+        shared=False,
+    )
+    ignore_mismatched_sizes: bool = option(
+        False, "Initialize a new head if that of the checkpoint has another size, such as another number of labels."
+    )
+    trust_remote_code: bool = option(
+        False, "Run the Python code of the model's repository. Use it only if you have read that code."
+    )
 
     def __post_init__(self) -> None:
         if (self.model_name_or_path is None) == (self.family is None):
