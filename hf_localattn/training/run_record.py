@@ -14,7 +14,7 @@ from transformers.utils import cached_file
 
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.hub.record import RECORD
-from hf_localattn.names import NO_SCORES, resolve_backbone, split_paths
+from hf_localattn.names import NO_SCORES, RIVAL_SCORES, resolve_backbone, split_paths
 from hf_localattn.settings.data import DataArguments
 from hf_localattn.settings.option import options_of, values_of
 from hf_localattn.settings.stock import all_options
@@ -126,7 +126,12 @@ def scores_of_split(metrics: Mapping[str, Any], prefix: str) -> list[Score]:
 
 
 def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics without times and counts."""
+    """Return the metrics of the model without times and counts."""
+    return {name: value for name, value in numbers_of(metrics).items() if not name.endswith(RIVAL_SCORES)}
+
+
+def numbers_of(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of the model and of its rivals, without times and counts."""
     return {
         name: float(value)
         for name, value in metrics.items()
