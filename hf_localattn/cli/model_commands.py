@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Context, Option
 
 from hf_localattn.extras import require
+from hf_localattn.limits import MOST_CHARACTERS
 from hf_localattn.names import find_files, read_config, resolve_backbone
 from hf_localattn.parsing import parse_assignments
 
@@ -147,6 +148,10 @@ def demo(
     port: Annotated[
         int | None, Option(min=1, max=65535, metavar="N", help="Port; by default the first free one from 7860.")
     ] = None,
+    max_characters: Annotated[
+        int,
+        Option("--max_characters", min=1, metavar="N", help="Characters of a request; more are refused at once."),
+    ] = MOST_CHARACTERS,
     share: Annotated[bool, Option("--share", help="Also create a public address, on a server of gradio.")] = False,
     trust_remote_code: Annotated[
         bool, Option("--trust_remote_code", help="Run the Python code of the checkpoint.")
@@ -164,7 +169,8 @@ def demo(
     from hf_localattn.serving.demo import run
 
     settings = parse_assignments(config or ())
-    run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=settings)
+    server: dict[str, Any] = {"host": host, "port": port, "share": share, "most_characters": max_characters}
+    run(checkpoint, trust_remote_code=trust_remote_code, settings=settings, **server)
 
 
 def export(
@@ -199,7 +205,7 @@ def export(
         remedy = f"Did you mean {nearest[0]}?" if nearest else "Options of a training script need --validation_file."
         raise ValueError(f"Unknown option {option}. {remedy}")
     content = read_config(checkpoint)
-    run = None
+    prepared = None
     with TemporaryDirectory() as scratch:
         if validation_file is not None:
             require("train", "--validation_file")
@@ -207,13 +213,13 @@ def export(
             _hide_bars()
             from hf_localattn.serving.validation import compare_with_checkpoint, prepare_evaluation
 
-            run = prepare_evaluation(checkpoint, content, words, scratch)
+            prepared = prepare_evaluation(checkpoint, content, words, scratch)
         from hf_localattn.installed.exported import EXPORT_SETTINGS, OnnxModel
         from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 
         folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))
-        if run is not None:
-            agreement = compare_with_checkpoint(run, OnnxModel.from_pretrained(folder))
+        if prepared is not None:
+            agreement = compare_with_checkpoint(prepared, OnnxModel.from_pretrained(folder))
             print(agreement.report())
         elif quantize is not None:
             print("--validation_file FILE compares predictions and scores of the graph with the checkpoint's.")

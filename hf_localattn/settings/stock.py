@@ -30,7 +30,7 @@ def needs(note: str, suits_arguments: Any = None, **facts: Any) -> Option:
 
 def refused(note: str) -> Option:
     """Return the declaration of an argument that no task can use."""
-    return Option(kind=REFUSED, note=note, suits_task=lambda task: False)
+    return Option(kind=REFUSED, note=note, suits_task=lambda use: False)
 
 
 _WORKERS = "needs --dataloader_num_workers, at least 1."
@@ -55,20 +55,20 @@ DIFFERENT: dict[str, Option] = {
         values=Annotated[float, Field(gt=0, lt=INFINITY)],
         result=LENGTH,
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     ),
     "max_steps": works(
         help="Number of steps of the optimizer, instead of epochs.",
         values=PositiveInt | Literal[-1],
         result=LENGTH,
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     ),
     "per_device_train_batch_size": works(
         help="Training rows of a batch on each device (default: 8).",
         values=PositiveInt,
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     ),
     "per_device_eval_batch_size": works(
         help="Evaluation rows of a batch on each device (default: 8).", values=PositiveInt, result=FREE
@@ -77,39 +77,39 @@ DIFFERENT: dict[str, Option] = {
         help="Number of batches of a step of the optimizer (default: 1).",
         values=Count,
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     ),
     "lr_scheduler_type": needs(
         "needs arguments in --lr_scheduler_kwargs, if the schedule has some.",
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     ),
     "lr_scheduler_kwargs": ours("They are checked. `mode` of a schedule that reads a score is that of the score."),
     "warmup_steps": works(
         help="Steps, or share of all steps, in which the learning rate rises (default: 0).",
         values=Warmup,
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     ),
-    "optim": needs("needs the library of the optimizer.", searchable=True, recorded="hyperparameters"),
-    "weight_decay": works(values=Rate, searchable=True, recorded="hyperparameters"),
-    "adam_beta1": works(values=Share, searchable=True, recorded="hyperparameters"),
-    "adam_beta2": works(values=Share, searchable=True, recorded="hyperparameters"),
-    "adam_epsilon": works(values=Rate, searchable=True, recorded="hyperparameters"),
-    "max_grad_norm": works(values=Annotated[float, Field(ge=0)], searchable=True, recorded="hyperparameters"),
+    "optim": needs("needs the library of the optimizer.", searchable=True, recorded=True),
+    "weight_decay": works(values=Rate, searchable=True, recorded=True),
+    "adam_beta1": works(values=Share, searchable=True, recorded=True),
+    "adam_beta2": works(values=Share, searchable=True, recorded=True),
+    "adam_epsilon": works(values=Rate, searchable=True, recorded=True),
+    "max_grad_norm": works(values=Annotated[float, Field(ge=0)], searchable=True, recorded=True),
     "label_smoothing_factor": needs(
         "needs one class as the label of each text, word or choice.",
-        suits_task=lambda task: task.has_classes,
+        suits_task=lambda use: use.has_classes,
         values=Share,
-        recorded="hyperparameters",
+        recorded=True,
     ),
     "neftune_noise_alpha": needs(
         "needs an encoder: the embeddings of an encoder-decoder would get no noise.",
-        suits_task=lambda task: task.model_task != "text2text-generation",
+        suits_task=lambda use: use.model_task != "text2text-generation",
         values=Rate,
     ),
-    "bf16": needs(_BFLOAT16, conditions.has_bfloat16, help="Train in bfloat16.", recorded="hyperparameters"),
-    "fp16": works(recorded="hyperparameters"),
+    "bf16": needs(_BFLOAT16, conditions.has_bfloat16, help="Train in bfloat16.", recorded=True),
+    "fp16": works(recorded=True),
     "bf16_full_eval": needs(_BFLOAT16, conditions.has_bfloat16),
     "use_liger_kernel": refused("has no kernels for encoders and encoder-decoders: leave it out."),
     "liger_kernel_config": refused("belongs to --use_liger_kernel: leave it out."),
@@ -157,7 +157,7 @@ DIFFERENT: dict[str, Option] = {
     "train_sampling_strategy": needs(
         "needs inputs with a length: for choices use random or sequential.",
         suits_task=conditions.has_lengths,
-        recorded="hyperparameters",
+        recorded=True,
     ),
     "length_column_name": refused("names a column that no task has, since lengths are counted: leave it out."),
     "dataloader_drop_last": ours("It drops training rows alone. All other rows are scored."),
