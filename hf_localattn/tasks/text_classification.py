@@ -36,7 +36,8 @@ from hf_localattn.settings.data import TextClassificationDataArguments
 from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
 from hf_localattn.training.arguments import ModelArguments
 from hf_localattn.training.calibration import calibrate, expected_calibration_error, last_layer
-from hf_localattn.training.class_weights import read_class_weights, weighted_loss
+from hf_localattn.training.class_weights import read_class_weights
+from hf_localattn.training.losses import weighted_loss
 from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
