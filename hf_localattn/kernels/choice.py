@@ -71,8 +71,6 @@ def runs_kernel(
         compare: Function that runs the kernel and the torch code on numbers in the shapes of the tensors.
         unsuitable (*optional*): Reason why the kernel cannot take these shapes or options.
     """
-    if os.environ.get(SWITCH) != "1":
-        return False
     # Exports, traces and transforms of `torch.func` know only PyTorch's own operations.
     if torch.compiler.is_exporting() or torch._C._are_functorch_transforms_active():
         return False
@@ -87,6 +85,8 @@ def runs_kernel(
 
 @torch.compiler.assume_constant_result
 def _choose(name: str, device: torch.device, dtypes: tuple[torch.dtype, ...], unsuitable: str) -> bool:
+    if os.environ.get(SWITCH) != "1":
+        return False
     if device.type != "cuda" and not INTERPRETED and torch.cuda.is_available():
         return False  # the tensors are on the CPU by choice
     if reason := _fault(device, dtypes) or unsuitable:
