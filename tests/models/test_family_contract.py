@@ -12,7 +12,8 @@ from transformers import AutoConfig, AutoModel
 from transformers.trainer_pt_utils import LabelSmoother
 
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
-from hf_localattn.training.losses import weighted_loss, with_local_loss
+from hf_localattn.tasks.class_weights import weighted_loss
+from hf_localattn.training.losses import with_local_loss
 from tests.models.naive import assert_same
 from tests.models.tiny import (
     CASES,
