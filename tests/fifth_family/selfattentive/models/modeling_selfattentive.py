@@ -45,10 +45,11 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel, ModelOnEncoder):
         if self.bilstm is not None:
             states = self.bilstm(states, mask)
         embeddings, weights = self.attention(states, mask)
+        loss = (self.config.penalty * redundancy(weights)).expand(len(states)) if self.config.penalty else None
         return states, {
             "pooler_output": self.projection(embeddings.flatten(1)).relu(),
             "local_attentions": (weights,) if output_attentions else None,
-            "local_loss": self.config.penalty * redundancy(weights) if self.config.penalty else None,
+            "local_loss": loss,
         }
 
 
