@@ -22,7 +22,7 @@ from hf_localattn.tasks.splits import load_splits
 from hf_localattn.tasks.stream import check_streaming
 from hf_localattn.tasks.task import DataArguments, Task, prefix_of
 from hf_localattn.tasks.token_classification import TokenClassification
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, follow_rows
 from hf_localattn.training.checks import check_batches, check_task, check_training
 from hf_localattn.training.frozen_states import frozen_states_of
 from hf_localattn.training.models import head_config, load_model_and_tokenizer
@@ -127,6 +127,7 @@ def prepare_run(
         stream.encode(tokenizer)
     elif training_args.do_train:
         check_batches(training_args, len(task.features["train"]))
+        training_args = follow_rows(training_args, len(task.features["train"]))
     has_half_precision = training_args.fp16 or training_args.bf16
     trainer = task.trainer_class(
         task,
