@@ -21,9 +21,14 @@ FACTORY = "hf_localattn_negation"
         "model": None,
         "revision": None,
         "device": "cpu",
-        "convention": "notes",
         "ent_attribute": "negex",
         "chunk_prefix": True,
+        "convention": "notes",
+        "split_lines": None,
+        "terms": {},
+        "threshold": 0.0,
+        "max_characters": 1_000_000,
+        "max_words": 160,
     },
 )
 def make_component(
@@ -32,14 +37,19 @@ def make_component(
     model: str | None,
     revision: str | None,
     device: str,
-    convention: str,
     ent_attribute: str,
     chunk_prefix: bool,
+    convention: str,
+    split_lines: bool | None,
+    terms: dict[str, list[str]],
+    threshold: float,
+    max_characters: int | None,
+    max_words: int,
 ) -> "NegationComponent":
     """Make the component for `nlp.add_pipe("hf_localattn_negation")`. `NegationComponent` has the settings.
 
     Raises:
-        ValueError: `model` is not a checkpoint for negation detection, or `convention` is unknown.
+        ValueError: `model` is not a checkpoint for negation detection, or a setting has an unknown value.
     """
     from hf_localattn.negation.component import NegationComponent
 
@@ -48,7 +58,12 @@ def make_component(
         name=name,
         revision=revision,
         device=device,
-        convention=convention,
         ent_attribute=ent_attribute,
         chunk_prefix=chunk_prefix,
+        convention=convention,
+        split_lines=split_lines,
+        terms=terms,
+        threshold=threshold,
+        max_characters=max_characters,
+        max_words=max_words,
     )

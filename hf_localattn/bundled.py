@@ -48,7 +48,9 @@ def negation_model(*, onnx: bool = False, session_options: Any = None) -> tuple[
     """
     tokenizer = AutoTokenizer.from_pretrained(NEGATION)
     if onnx:
-        return OnnxModel.from_pretrained(NEGATION, session_options=session_options), tokenizer
+        graph = OnnxModel.from_pretrained(NEGATION, session_options=session_options)
+        graph.reads_rows_alone = True
+        return graph, tokenizer
     model = AutoModelForTokenClassification.from_config(AutoConfig.from_pretrained(NEGATION))
     model.load_state_dict(join_scales(load_file(NEGATION / WEIGHTS)))
     return model.eval(), tokenizer

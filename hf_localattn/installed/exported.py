@@ -42,6 +42,8 @@ class OnnxModel(nn.Module):
     device = torch.device("cpu")
     dtype = torch.float32
     input_modalities = "text"
+    reads_rows_alone = False
+    """True if other rows of a batch change the results, as with products of 8-bit integers."""
 
     def __init__(self, session: Any, config: PreTrainedConfig):
         super().__init__()

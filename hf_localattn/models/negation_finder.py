@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .cue_markers import ANY_MARKER, CUE_MARKER
+from .negation_answers import Answer
 from .negation_conventions import is_cue, limit_scope, whole_cue
 from .negation_labels import INSIDE, SCOPE_LABELS, FoundCue, WordLabeler, group_cues
+from .negation_lines import split_notes
 from .negation_reading import Reading, Terms
 from .negation_text import Offsets, affix_offsets, join_over_blanks, split_sentences, split_words
 
@@ -68,24 +70,41 @@ class NegationFinder:
             sentences (*optional*): The sentences of each text, which lines of notes divide further. By default they
                 are found by rules.
         """
-        pieces: list[tuple[int, Piece]] = []
+        parts: list[tuple[int, Piece | Answer]] = []
         for index, text in enumerate(texts):
             given = None if sentences is None else sentences[index]
-            pieces += [(index, piece) for piece in self._read(text, reading, given)]
-        words = [piece.words for _, piece in pieces]
-        marked = [piece.cue for _, piece in pieces]
+            parts += [(index, part) for part in self._read(text, reading, given)]
+        pieces = [part for _, part in parts if isinstance(part, Piece)]
+        found = iter(self.find([piece.words for piece in pieces], reading, [piece.cue for piece in pieces]))
         results: list[list[dict[str, Any]]] = [[] for _ in texts]
-        for (index, piece), findings in zip(pieces, self.find(words, reading, marked), strict=True):
-            results[index] += [describe(texts[index], piece, finding) for finding in findings]
+        for index, part in parts:
+            if isinstance(part, Piece):
+                results[index] += [describe(texts[index], part, finding) for finding in next(found)]
+            elif part.kind is not None:
+                results[index].append(describe_answer(texts[index], part))
         return results
 
-    def _read(self, text: str, reading: Reading, sentences: Sequence[Offsets] | None) -> Iterator[Piece]:
+    def _read(self, text: str, reading: Reading, sentences: Sequence[Offsets] | None) -> Iterator[Piece | Answer]:
         """Yield the sentences of a text in pieces that the model can take; those with a marker, if it has any."""
+        if reading.reads_lines and not re.search(ANY_MARKER, text):
+            ends = None if sentences is None else [end for _, end in sentences]
+            for part in split_notes(text, ends):
+                if isinstance(part, Answer):
+                    yield part
+                else:
+                    yield from self._cut(text, part, [], reading.max_words)
+            return
         markers = list(_MARKER.finditer(text))
         ends = [marker.end() for marker in markers]
         blank = re.sub(ANY_MARKER, lambda marker: " " * len(marker[0]), text)  # of the same length
         if sentences is None:
             sentences = split_sentences(blank, bool(reading.split_lines))
+        elif reading.split_lines:
+            sentences = [
+                (start + begin, start + stop)
+                for start, end in sentences
+                for begin, stop in split_sentences(text[start:end], lines=True)
+            ]
         for start, end in sentences:
             inside = markers[bisect_left(ends, start) : bisect_left(ends, end)]
             if inside or not markers:
@@ -198,6 +217,20 @@ def describe(text: str, piece: Piece, finding: Finding) -> dict[str, Any]:
         "score": finding.score,
         "scope": [_span(text, *span) for span in join_over_blanks(text, sorted(inside))],
         "scope_score": finding.scope_score,
+        "sentence": {"start": start, "end": end},
+    }
+
+
+def describe_answer(text: str, answer: Answer) -> dict[str, Any]:
+    """Return findings with a known answer as `describe` does."""
+    start, end = answer.sentence
+    return {
+        "cue": [_span(text, *answer.cue)],
+        "kind": answer.kind,
+        "type": "single" if len(text[slice(*answer.cue)].split()) == 1 else "multi",
+        "score": 1.0,
+        "scope": [_span(text, *finding) for finding in answer.findings],
+        "scope_score": 1.0,
         "sentence": {"start": start, "end": end},
     }
 

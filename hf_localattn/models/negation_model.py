@@ -69,6 +69,8 @@ class ModelLabeler(WordLabeler):
         )
         columns = [self.label_ids[name] for name in names]
         most = TOKENS_ON_CPU if self.model.device.type == "cpu" else TOKENS_ON_GPU
+        if getattr(self.model, "reads_rows_alone", False):
+            most = 1
         for batch in batches_of_like_lengths([len(indices) for indices in word_indices], most):
             inputs = {name: [values[index] for index in batch] for name, values in encoded.items()}
             tensors = self.tokenizer.pad(inputs, return_tensors="pt", verbose=False).to(self.model.device)

@@ -56,8 +56,13 @@ class Reading:
                 raise ValueError(f"`{name}` is {value!r}; give a whole number from {least}.")
         check_terms(self.terms)
 
+    @property
+    def reads_lines(self) -> bool:
+        """True if lines are read as those of clinical notes."""
+        return self.convention == "notes" and self.split_lines is None
+
     def check_text(self, text: Any, where: str) -> None:
-        """Raise `ValueError` for a text that is none, or too long. `where` names it, such as "Text 3"."""
+        """Raise `ValueError` for what is no text, too long, or has half of a character. `where` is its name."""
         if not isinstance(text, str):
             raise ValueError(f"{where} is {text!r}; it must be a text.")
         if self.max_characters is not None and len(text) > self.max_characters:
@@ -65,6 +70,12 @@ class Reading:
                 f"{where} has {len(text):,} characters, more than {self.max_characters:,}: split it, or set"
                 " `max_characters`."
             )
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{where} has half of a character ({text[error.start]!a}) at {error.start}: decode it again."
+            ) from None
 
 
 def check_terms(terms: Any) -> None:

@@ -26,8 +26,9 @@ _WORD = re.compile(
 # The end of a sentence: its marks with closing quotes and brackets, before a capital, a digit or an opening mark.
 _END = re.compile(
     r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\]]*+(?=\s+[\"'\u201c\u2018(\[]*[^\W_a-z])"
-    r"|[\u3002\uff01\uff1f]+|\n\s*\n"
+    r"|[\u3002\uff01\uff1f]+|(?:\r\n|\n|\r(?!\n))\s*[\n\r]"
 )
+LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 # Periods that end no sentence, after up to `_LOOK_BACK` characters.
 _LOOK_BACK = 16
@@ -57,7 +58,7 @@ def split_sentences(text: str, lines: bool = False) -> list[Offsets]:
     """
     ends = {mark.end() for mark in _END.finditer(text) if _ends_sentence(text, mark)}
     if lines:
-        ends.update(mark.end() for mark in re.finditer("\n", text))
+        ends.update(mark.end() for mark in LINE_BREAK.finditer(text))
     sentences = []
     start = 0
     for end in (*sorted(ends), len(text)):

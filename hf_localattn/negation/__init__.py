@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from hf_localattn.negation.decisions import Decision, decide
+
 if TYPE_CHECKING:
     from hf_localattn.negation.texts import Finder
 
-__all__ = ["finder"]
+__all__ = ["Decision", "decide", "finder"]
 
 
 def finder(

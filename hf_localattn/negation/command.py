@@ -14,17 +14,22 @@ import typer
 from typer import Argument, Option
 
 from hf_localattn.errors import loading
+from hf_localattn.negation.files import ROWS, Source, decode, read_rows, read_text, standard_input
+from hf_localattn.parsing import format_csv, parse_yaml, read_utf8
 
 # The command imports the finder when it runs, because that would slow down `--help`.
 
 STANDARD_INPUT = "-"
 
-LARGE = 1_000_000
-"""Characters of a text that takes minutes."""
+CELLS = ("cue", "kind", "type", "score", "scope", "start")
+"""Columns of a table for a cue."""
 
 _FILE_NAME = re.compile(
     r"\S*[/\\]\S*|\S+\.(?:txt|text|md|csv|tsv|jsonl?|html?|xml|pdf|docx?|rtf|log|gz|zip)", re.IGNORECASE
 )
+
+# Those that are no white space, and those that change the direction of what follows.
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 CUE: dict[str, dict[str, Any]] = {
     "negation": {"fg": "red", "bold": True},
@@ -37,20 +42,30 @@ MARKS = {"cue": ("[", "]"), "scope": ("{", "}")}
 def negation(
     inputs: Annotated[
         list[str],
-        Argument(
-            metavar="TEXT|FILE|-", help="Texts in quotes, text files, or - for standard input. A file is a text."
-        ),
+        Argument(metavar="TEXT|FILE|-", help="Texts in quotes, files, or - for standard input."),
     ],
     as_json: Annotated[
-        bool, Option("--json", help="Write a JSON line for each text, with all offsets and scores.")
+        bool, Option("--json", help="Write a JSON line for each text or row, with all offsets and scores.")
     ] = False,
+    as_table: Annotated[
+        bool, Option("--table", help="Write CSV: a line for each cue, and for a text without.")
+    ] = False,
+    text_column: Annotated[
+        str,
+        Option("--text_column", metavar="NAME", help="Column with the texts of .jsonl, .csv and .tsv files."),
+    ] = "text",
+    lines: Annotated[bool, Option("--lines", help="Read each line of other files as a text.")] = False,
     convention: Annotated[
         Literal["stories", "papers", "reviews", "notes"],
         Option(help="What counts as a cue and as its scope; by default all that the model predicts."),
     ] = "stories",
-    split_lines: Annotated[
-        bool, Option("--split-lines", help="End a sentence at each line break, too, as in clinical notes.")
-    ] = False,
+    split_lines: Annotated[bool, Option("--split-lines", help="End a sentence at each line break.")] = False,
+    terms: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="JSON or YAML: lists of phrases by `negation`, `speculation` and `ignore`."),
+    ] = None,
+    threshold: Annotated[float, Option(help="Leave out cues with a lower score.")] = 0.0,
+    max_characters: Annotated[int, Option("--max_characters", help="Longest text.")] = 1_000_000,
     model: Annotated[
         str | None, Option(metavar="CHECKPOINT", help="Another model than the package's own English one.")
     ] = None,
@@ -58,48 +73,96 @@ def negation(
     """Find cues of negation in texts, and the scope of each.
 
     On a terminal cues and scopes have colors; elsewhere they are written as [cue] and {scope}, a line for each cue.
+    Rows of files are written as JSON lines by default, with all their columns.
 
     Example: `hf-localattn negation "No fever, chills or cough."`
     """
-    texts = [read_text(name) for name in inputs]
+    if as_json and as_table:
+        raise ValueError("--json and --table are both set: choose one.")
+    sources = [source for name in inputs for source in read_sources(name, text_column, lines)]
+    settings: dict[str, Any] = {"convention": convention, "threshold": threshold, "max_characters": max_characters}
+    settings |= {"split_lines": True if split_lines else None, "terms": read_terms(terms)}
     from hf_localattn.negation import finder
 
     with loading("model", model or "negation"):
-        find = finder(model, convention=convention, split_lines=True if split_lines else None)
+        find = finder(model, **settings)
+    for source in sources:
+        find.reading.check_text(source.text, source.name)
+        if "negations" in source.row and not as_table:
+            raise ValueError(f"{source.name}: has a column 'negations' already: rename it, or write a --table.")
     try:
-        for text in texts:
-            findings = find(text)
-            if as_json:
-                print(json.dumps({"text": text, "negations": findings}, ensure_ascii=False), flush=True)
+        write_table = Table(text_column).lines if as_table else None
+        for source, findings in zip(sources, find.pipe(source.text for source in sources), strict=True):
+            if write_table is not None:
+                written = write_table(source, findings)
+            elif as_json or source.is_row:
+                written = visible(json.dumps({**source.row, "negations": findings}, ensure_ascii=False))
             else:
-                lines = [show(text, finding, is_colored()) for finding in findings]
-                print("\n".join(lines) or "No cue was found.", flush=True)
+                shown = [show(source.text, finding, is_colored()) for finding in findings]
+                written = "\n".join(shown) or "No cue was found."
+            print(written, flush=True)
     except BrokenPipeError:  # `head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def read_text(name: str) -> str:
-    """Return the text that an argument gives: itself, that of a file, or that of standard input.
+def read_sources(name: str, text_column: str, lines: bool) -> Iterator[Source]:
+    """Yield the texts that an argument gives: itself, those of a file, or that of standard input.
 
     Raises:
         FileNotFoundError: The argument is the name of a file that does not exist.
-        ValueError: The text is empty, or the file is no text.
+        ValueError: A text is empty, or the file is no text.
     """
     if name == STANDARD_INPUT:
-        text = decode(sys.stdin.buffer.read(), "standard input")
+        yield from read_text(standard_input(), "standard input", lines=lines)
     elif is_file(name):
-        text = decode(Path(name).read_bytes(), name)
+        if Path(name).suffix.lower() in ROWS:
+            yield from read_rows(Path(name), text_column)
+        else:
+            yield from read_text(decode(Path(name).read_bytes(), name), name, lines=lines)
     elif _FILE_NAME.fullmatch(name):
         raise FileNotFoundError(
             f"There is no file {name!r}: give an existing one, or its words by `{STANDARD_INPUT}`."
         )
     else:
-        text = name
-    if not text.strip():
-        raise ValueError(f"The text of {name!r} is empty: give at least a word.")
-    if len(text) > LARGE:
-        print(f"{name}: {len(text):,} characters take minutes; Ctrl+C ends them.", file=sys.stderr)
-    return text
+        yield from read_text(name, name, lines=False)
+
+
+def read_terms(path: Path | None) -> Any:
+    """Return a user's terms, from a file."""
+    return {} if path is None else parse_yaml(read_utf8(path), str(path))
+
+
+class Table:
+    """CSV with a line for each cue, which begins with the other columns of its row.
+
+    Args:
+        text_column: Column that is left out.
+    """
+
+    def __init__(self, text_column: str):
+        self.text_column = text_column
+        self.columns: list[str] | None = None
+
+    def lines(self, source: Source, findings: Any) -> str:
+        """Return the lines of a text, below the names of columns if it is the first."""
+        left_out = self.text_column if source.is_row else None
+        kept = {name: value for name, value in source.row.items() if name != left_out}
+        rows: list[list[Any]] = []
+        if self.columns is None:
+            self.columns = list(kept)
+            rows.append([*self.columns, *CELLS])
+        if list(kept) != self.columns:
+            raise ValueError(f"{source.name}: its columns are not {', '.join(self.columns)}: write a table for each.")
+        for finding in findings or [None]:
+            rows.append([*kept.values(), *([""] * len(CELLS) if finding is None else cells(finding))])
+        return visible(format_csv(rows)).removesuffix("\n")
+
+
+def cells(finding: Mapping[str, Any]) -> list[Any]:
+    """Return the cells of a cue."""
+    texts = [" ... ".join(span["text"] for span in finding[name]) for name in ("cue", "scope")]
+    cue, scope = texts
+    return [cue, finding["kind"], finding["type"], round(finding["score"], 4), scope, finding["cue"][0]["start"]]
 
 
 def is_file(name: str) -> bool:
@@ -113,15 +176,9 @@ def is_file(name: str) -> bool:
         return False
 
 
-def decode(content: bytes, name: str) -> str:
-    """Return the UTF-8 text of a file; `ValueError` for other content."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: is no UTF-8 text ({error.reason} at byte {error.start}); convert it.") from None
-    if "\0" in text:
-        raise ValueError(f"{name}: is no text (a zero at character {text.index(chr(0))}); convert it.")
-    return text
+def visible(text: str) -> str:
+    """Return a text with control characters as escapes: they could change what a terminal shows."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def is_colored() -> bool:
@@ -134,15 +191,15 @@ def show(text: str, finding: Mapping[str, Any], colored: bool) -> str:
     parts: list[str] = []
     place = finding["sentence"]["start"]
     for start, end, name in marked_spans(text, finding):
-        parts.append(text[place:start])
+        parts.append(visible(text[place:start]))
         if colored:
             style = CUE[finding["kind"]] if name == "cue" else SCOPE
-            parts.append(typer.style(text[start:end], **style))
+            parts.append(typer.style(visible(text[start:end]), **style))
         else:
             opening, closing = MARKS[name]
-            parts.append(f"{opening}{text[start:end]}{closing}")
+            parts.append(f"{opening}{visible(text[start:end])}{closing}")
         place = end
-    parts.append(text[place : finding["sentence"]["end"]])
+    parts.append(visible(text[place : finding["sentence"]["end"]]))
     line = " ".join("".join(parts).split())
     return line if finding["kind"] == "negation" or colored else f"{finding['kind']}: {line}"
 

@@ -12,11 +12,8 @@ from tokenizers import Tokenizer
 
 from hf_localattn.extras import import_extra
 from hf_localattn.models.cue_markers import CUE_MARKER, mark_cues
-from hf_localattn.models.negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels, batches_of_like_lengths
+from hf_localattn.models.negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels
 from hf_localattn.parsing import read_json
-
-TOKENS = 256
-"""Largest number of tokens of a pass, with padding: more do not fit into the cache of a core."""
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Inputs that a graph may have here. Those of local layers need the tokenizer of the family, and so transformers."""
@@ -103,9 +100,8 @@ class GraphLabeler(WordLabeler):
     def token_counts(self, words: Sequence[str]) -> list[int]:
         """Return the number of tokens of each word of a sentence."""
         counts = [0] * len(words)
-        for start in range(0, len(words), TOKENS):  # truncation would cut a longer list
-            for index, word in enumerate(words[start : start + TOKENS], start):
-                counts[index] = len(self.tokenizer.encode([word], is_pretokenized=True, add_special_tokens=False))
+        for index, word in enumerate(words):  # one by one, because a long list would be cut
+            counts[index] = len(self.tokenizer.encode([word], is_pretokenized=True, add_special_tokens=False))
         return counts
 
     def label(
@@ -119,30 +115,35 @@ class GraphLabeler(WordLabeler):
         if self.process != os.getpid():
             _FORKED.append(self.session)
             self._open()
-        labeled = [WordLabels([], [])] * len(sentences)
-        filled = [row for row, words in enumerate(sentences) if words]
-        marked = [mark_cues(sentences[row], cues[row]) for row in filled]
-        encodings = self.tokenizer.encode_batch(marked, is_pretokenized=True)
         columns = [self.label_ids[name] for name in names]
-        for batch in batches_of_like_lengths([len(encoding.ids) for encoding in encodings], TOKENS):
-            rows = [filled[index] for index in batch]
-            logits = self._logits([encodings[index] for index in batch])[..., columns]
-            for index, row, row_logits in zip(batch, rows, logits, strict=True):
-                words = _word_indices(encodings[index].word_ids, cues[row])
-                labeled[row] = _word_labels(row_logits[: len(words)], words, len(sentences[row]), names)
+        known: dict[tuple[str, ...], WordLabels] = {}
+        labeled = []
+        for words, cue in zip(sentences, cues, strict=True):
+            marked = tuple(mark_cues(words, cue))
+            if marked not in known:
+                known[marked] = self._label(marked, len(words), cue, columns, names)
+            labeled.append(known[marked])
         return labeled
 
-    def _logits(self, encodings: Sequence[Any]) -> np.ndarray:
-        """Return the logits (rows, tokens, labels) of encoded sentences, padded on the right."""
-        shape = (len(encodings), max(len(encoding.ids) for encoding in encodings))
-        values = {name: np.zeros(shape, dtype=np.int64) for name in INPUTS}
-        for row, encoding in enumerate(encodings):
-            length = len(encoding.ids)
-            values["input_ids"][row, :length] = encoding.ids
-            values["attention_mask"][row, :length] = 1
-            values["token_type_ids"][row, :length] = encoding.type_ids
-        logits: np.ndarray = self.session.run(["logits"], {name: values[name] for name in self.inputs})[0]
-        return logits
+    def _label(
+        self, marked: Sequence[str], length: int, cue: Sequence[int], columns: Sequence[int], names: Sequence[str]
+    ) -> WordLabels:
+        """Return the labels of a sentence.
+
+        It is read alone: products of 8-bit integers depend on the range of all numbers of a pass, so that another
+        sentence beside it could change its labels.
+        """
+        if not length:
+            return WordLabels([], [])
+        encoding = self.tokenizer.encode(list(marked), is_pretokenized=True)
+        values = {
+            "input_ids": encoding.ids,
+            "attention_mask": encoding.attention_mask,
+            "token_type_ids": encoding.type_ids,
+        }
+        inputs = {name: np.array([values[name]], dtype=np.int64) for name in self.inputs}
+        logits = self.session.run(["logits"], inputs)[0][0][:, columns]
+        return _word_labels(logits, _word_indices(encoding.word_ids, cue), length, names)
 
 
 def _word_indices(marked_words: Sequence[int | None], cue: Sequence[int]) -> list[int]:

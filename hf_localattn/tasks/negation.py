@@ -34,7 +34,7 @@ from hf_localattn.metrics.word_scores import set_scores
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_conventions import check_convention
 from hf_localattn.models.negation_finder import NegationFinder
-from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS, FoundCue
+from hf_localattn.models.negation_labels import CUE_KINDS, CUE_LABELS, SCOPE_LABELS, FoundCue
 from hf_localattn.models.negation_model import ModelLabeler, knows_cues
 from hf_localattn.models.negation_reading import Reading
 from hf_localattn.names import split_paths
@@ -221,8 +221,7 @@ class NegationDetection(NegationScope):
         true = [[_negation(row) for row in rows] for _, *rows in sentences]
         if not any(true):
             return Scored(predicted, {})
-        # The corpus does not annotate cues of a kind that it never has, such as speculation in *SEM 2012.
-        annotated = {cue.kind for cue, _ in chain.from_iterable(true)}
+        annotated = annotated_kinds(examples.rows)
         scored = [[negation for negation in sentence if negation[0].kind in annotated] for sentence in predicted]
         cue_scores = _prefixed_scores("cue", _cues, scored, true)
         if examples.true_scopes is None:
@@ -241,11 +240,14 @@ class NegationDetection(NegationScope):
         return [[(finding.cue, list(map(int, finding.scope))) for finding in sentence] for sentence in findings]
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:
+        """Return the sentences with the predicted negations that are scored, so that files have the same scores."""
+        annotated = annotated_kinds(rows)
         sentences = []
         for (question, *_), negations in zip(group_sentences(rows), predictions, strict=True):
             sentence = [question]
             for cue, scope in negations:
-                sentence.append(with_negation(question, cue.words, scope, affix=cue.type == "affix"))
+                if cue.kind in annotated:
+                    sentence.append(with_negation(question, cue.words, scope, affix=cue.type == "affix"))
             sentences.append(sentence)
         return sentences
 
@@ -258,6 +260,12 @@ class NegationDetection(NegationScope):
                 "negations": [_as_record(_negation(row)) for row in rows],
                 "predicted_negations": list(map(_as_record, predicted)),
             }
+
+
+def annotated_kinds(rows: datasets.Dataset) -> set[str]:
+    """Return the kinds of cues that a corpus annotates: *SEM 2012 never has speculation. Without cues, negation."""
+    cues = zip(rows["cue_kind"][:], rows["cue"][:], strict=True)
+    return {kind for kind, cue in cues if any(cue)} or {CUE_KINDS[0]}
 
 
 def has_tags(rows: datasets.Dataset) -> bool:

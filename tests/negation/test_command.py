@@ -1,7 +1,9 @@
 """The command `hf-localattn negation`: where texts come from, how cues are shown, and what is refused."""
 
+import csv
 import io
 import json
+import unicodedata
 from types import SimpleNamespace
 
 import pytest
@@ -92,7 +94,76 @@ def test_files_and_standard_input_without_text_are_refused(content, message, tmp
         assert_one_line_error(lambda name=name: main(["negation", name]), message, tmp_path / "none", capsys)
 
 
-def test_a_large_text_has_a_warning(monkeypatch, capsys):
-    monkeypatch.setattr("hf_localattn.negation.command.LARGE", 3)
-    assert main(["negation", "None."]) == 0
-    assert "minutes" in capsys.readouterr().err
+def test_control_characters_of_a_text_do_not_reach_a_terminal(capsys):
+    assert main(["negation", "not \x1b[31mred\x1b]0;x\x07\x9b\u202e"]) == 0
+    assert main(["negation", "--json", "not \x9b\u202e"]) == 0
+    shown = capsys.readouterr().out
+    assert not {character for character in shown if unicodedata.category(character) in ("Cc", "Cf")} - {"\n"}
+    assert "\\u001b[31m" in shown
+
+
+ROWS = {
+    "rows.jsonl": '{"id": 7, "note": "She may go.", "age": null}\n\n{"id": 8, "note": "", "age": 3}\n',
+    "rows.csv": '\ufeffid,note,age\n7,"She may\ngo.",\n8,,3\n',
+    "rows.tsv": "id\tnote\tage\n7\tShe may go.\t\n8\t\t3\n",
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_keep_their_columns(name, tmp_path, capsys):
+    (tmp_path / name).write_text(ROWS[name], encoding="utf-8")
+    assert main(["negation", str(tmp_path / name), "--text_column", "note"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(str(row["id"]), str(row["age"] or ""), len(row["negations"])) for row in rows] == [
+        ("7", "", 1),
+        ("8", "3", 0),
+    ]
+    assert main(["negation", str(tmp_path / name), "--text_column", "note", "--table"]) == 0
+    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["id"], row["cue"], row["scope"]) for row in table] == [("7", "may", "go."), ("8", "", "")]
+    assert list(table[0]) == ["id", "age", "cue", "kind", "type", "score", "scope", "start"]
+
+
+def test_lines_of_a_file_are_texts(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("He may go\n\nNever")
+    assert main(["negation", str(tmp_path / "notes.txt"), "--lines", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["line"], row["text"], len(row["negations"])) for row in rows] == [
+        (1, "He may go", 1),
+        (3, "Never", 1),
+    ]
+
+
+def test_terms_are_read_from_a_file(tmp_path, capsys):
+    (tmp_path / "terms.yaml").write_text("negation: [rid of]\nignore: [may not]\n")
+    assert main(["negation", "rid of it may not go", "--terms", str(tmp_path / "terms.yaml")]) == 0
+    assert capsys.readouterr().out == "[rid] [of] {it may not go}\n"
+
+
+WRONG = {
+    "no column": ("a.csv", "id,text2\n1,no", "text2"),
+    "cells": ("a.csv", "id,text\n1,no,rash", "line 2"),
+    "header": ("a.csv", "text,text\n1,no", "two columns"),
+    "quotes": ("a.csv", 'text\n"no', "line 2"),
+    "no rows": ("a.csv", "text\n", "no rows"),
+    "a number": ("a.jsonl", '{"text": "no"}\n{"text": 3}', "line 2"),
+    "a missing note": ("a.jsonl", '{"text": null}', "line 1"),
+    "a list": ("a.jsonl", "[1]", "line 1"),
+    "json": ("a.json", '[{"text": "no"}]', "jsonl"),
+    "json lines": ("a.txt", '{"text": "no"}\n{"text": "no"}', "jsonl"),
+    "results": ("a.jsonl", '{"text": "no", "negations": []}', "negations"),
+    "terms": ("a.txt", "no", "terms"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "message"), WRONG.values(), ids=WRONG)
+def test_files_that_would_be_misread_are_refused(name, content, message, tmp_path, capsys):
+    (tmp_path / name).write_text(content)
+    terms = ["--terms", str(tmp_path / name)] if message == "terms" else []
+    words = ["negation", str(tmp_path / name), *terms]
+    assert_one_line_error(lambda: main(words), message, tmp_path / "none", capsys)
+
+
+def test_a_text_that_is_too_long_is_refused(tmp_path, capsys):
+    words = ["negation", "None.", "--max_characters", "3"]
+    assert_one_line_error(lambda: main(words), "max_characters", tmp_path / "none", capsys)

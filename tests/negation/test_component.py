@@ -1,6 +1,7 @@
 """The spaCy component `hf_localattn_negation`: extensions, batches, saving, and bad input."""
 
 import ast
+import pickle
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from spacy.tokens import Doc, Span
 import hf_localattn.negation.component as component
 import hf_localattn_spacy
 from hf_localattn.models.negation_model import ModelLabeler
+from hf_localattn.models.negation_reading import Reading
+from hf_localattn.negation import decide
+from hf_localattn.negation.component import displacy_spans
+from hf_localattn.negation.texts import Finder
 from tests.models.test_pipeline_negation import TOKENIZER, RuleModel
 
 FACTORY = "hf_localattn_negation"
@@ -64,7 +69,7 @@ def test_sentences_may_end_inside_tokens_and_a_second_run_marks_anew():
     nlp = pipeline_of(sentences=False)
     doc = nlp("\u4ed6\u4e0d\u6765\u3002\u5979\u6765\u3002\u4ed6\u4e0d\u53bb\u3002 There is no fever.")
     assert [token.text for token in doc if token._.negation_scope] == ["fever", "."]
-    nlp.get_pipe(FACTORY).finder.find = lambda sentences, reading: [[] for _ in sentences]
+    nlp.get_pipe(FACTORY).finder.finder.find = lambda sentences, reading, marked: [[] for _ in sentences]
     assert not any(token._.negation_scope for token in nlp.get_pipe(FACTORY)(doc))
 
 
@@ -141,13 +146,99 @@ def test_a_pipeline_and_its_documents_are_saved_and_loaded(tmp_path):
     assert [str(one._.negation_cue) for one in doc.ents] == ["no", "None", "None"]
 
 
-REFUSED = {"convention": "note", "chunk_prefix": ["no"]}
+def entities_of(doc):
+    return [(one.text, one._.negex, one._.uncertain, one._.negation_cue_tokens) for one in doc.ents]
+
+
+def merged(doc):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[2:4])
+    return doc
+
+
+REST = [("asthma", False, True, None), ("Asthma", False, False, None)]
+CHANGED = {
+    "merged": (
+        merged,
+        [("no fever", True, False, [2]), ("asthma", False, True, None), ("Asthma", False, False, None)],
+    ),
+    "sliced": (lambda doc: doc[5:9].as_doc(copy_user_data=True), [("asthma", False, True, None)]),
+    "cut": (lambda doc: doc[3:5].as_doc(copy_user_data=True), [("fever", True, False, [])]),
+    "without data": (lambda doc: doc[5:9].as_doc(), [("asthma", None, None, None)]),
+    "joined": (lambda doc: Doc.from_docs([doc[5:9].as_doc(), doc])[4:].as_doc(copy_user_data=True), None),
+    "bytes": (lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()), None),
+    "pickled": (lambda doc: pickle.loads(pickle.dumps(doc)), None),
+}
+
+
+@pytest.mark.parametrize(("change", "expected"), CHANGED.values(), ids=CHANGED)
+def test_what_spacy_does_to_documents_changes_no_answer(change, expected):
+    doc = pipeline_of()(TEXT)
+    if expected is not None and expected[0][0] == "no fever":
+        doc.ents = [Span(doc, 2, 4, "PROBLEM"), *doc.ents[1:]]
+        pipeline_of(convention="stories").get_pipe(FACTORY)(doc)
+    before = entities_of(doc)
+    changed = change(doc)
+    assert entities_of(changed) == (before if expected is None else expected)
+    in_scope = {token.text for token in changed if token._.negation_scope}
+    assert in_scope <= {"fever", ".", "was", "no fever"}
+    assert all(max(one["cue"] + one["scope"]) < len(changed) for one in changed._.negations)
+
+
+def test_spans_for_displacy():
+    shown = displacy_spans(pipeline_of()("There is no fever."))
+    assert shown["spans"] == [
+        {"start_token": 2, "end_token": 3, "label": "NEGATION"},
+        {"start_token": 3, "end_token": 5, "label": "SCOPE"},
+    ]
+    assert "SCOPE" in spacy.displacy.render(shown, style="span", manual=True, jupyter=False)
+
+
+def test_a_score_says_how_sure_the_answer_is():
+    doc = pipeline_of()(TEXT)
+    fever, _, asthma = (one._.negation_score for one in doc.ents)
+    assert asthma < 0.5 < fever < 1
+
+
+def test_a_users_terms_are_cues_or_none():
+    nlp = pipeline_of(terms={"negation": ["rid of"], "ignore": ["not only"]})
+    doc = nlp("She is rid of fever. He has not only asthma.")
+    assert [one._.negex for one in doc.ents] == [True, False]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_notes_in_lines_are_read_as_by_the_finder(batch_size):
+    notes = ["Fever: no\nAsthma: yes", "She is not well.\nAsthma", "[ ] fever [x] asthma", "no fever,\nasthma"]
+    nlp = pipeline_of(convention="notes")
+    find = Finder(ModelLabeler(RuleModel.of(TOKENIZER), TOKENIZER), Reading("notes"))
+    for doc, found in zip(nlp.pipe(notes, batch_size=batch_size), find(notes), strict=True):
+        cues = [[(doc[i].idx, doc[i].text) for i in one["cue"]] for one in doc._.negations]
+        assert [one[0][0] for one in cues] == [one["cue"][0]["start"] for one in found]
+        expected = [decide(doc.text, one.start_char, one.end_char, found).negated for one in doc.ents]
+        assert [one._.negex for one in doc.ents] == expected
+
+
+def test_a_name_that_is_taken_is_refused():
+    Span.set_extension("is_taken", default=False)
+    try:
+        with pytest.raises(ValueError, match="is_taken"):
+            pipeline_of(ent_attribute="is_taken")
+    finally:
+        Span.remove_extension("is_taken")
+
+
+REFUSED = {"convention": "note", "chunk_prefix": ["no"], "terms": {"cues": ["no"]}, "threshold": 2, "max_words": 0}
 
 
 @pytest.mark.parametrize("setting", REFUSED)
 def test_wrong_settings_are_refused(setting):
     with pytest.raises(ValueError, match=setting):  # spaCy's errors of settings are ValueErrors, too
         pipeline_of(**{setting: REFUSED[setting]})
+
+
+def test_a_document_that_is_too_long_is_refused():
+    with pytest.raises(ValueError, match="max_characters"):
+        pipeline_of(max_characters=10)(TEXT)
 
 
 def test_loading_a_spacy_pipeline_does_not_import_transformers():

@@ -36,6 +36,18 @@ def test_found_cues_count_only_if_the_corpus_annotates_their_kind(rows, precisio
     assert len(result.predictions[0]) == 3
 
 
+def test_files_of_starsem_have_the_cues_that_are_scored():
+    """Its columns have no place for the kind of a cue: speculation would count as negation."""
+    tagged = {**NO_FEVER, "pos": ["DT", "NN"]}
+    rows = add_questions(load_negation(Dataset.from_list([tagged]), "both", all_sentences=True))
+    task = NegationDetection.__new__(NegationDetection)
+    task.rows, task.examples = {"test": rows}, {"test": SimpleNamespace(rows=rows, true_scopes=[[0, 1]])}
+    found = [(FoundCue(kind, "single", (0,)), [0, 1]) for kind in ("negation", "speculation")]
+    files = task.files("test", "predict", [found])
+    assert files["starsem_predicted.txt"] == files["starsem_gold.txt"]
+    assert "speculation" in files["predictions.jsonl"]
+
+
 def test_scopes_of_given_cues_follow_the_convention():
     row = {"tokens": ["He", "did", "not", "go"], "cue": [0, 0, 1, 0], "scope": [1, 1, 0, 1]}
     rows = load_negation(Dataset.from_list([row]))

@@ -1,0 +1,93 @@
+"""Fit the scores of decisions to the share of right ones: `python -m benchmarks.negation_calibration`.
+
+It decides on the rows of `negation_traps.jsonl`, `negation_clinical.jsonl` and `negation_unseen.jsonl`, which no model
+was trained on, and writes `hf_localattn/negation/calibration.json`. Run it after a change of the model. With --rows it
+scores that file on other rows, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.negation import Trap, read_traps
+from hf_localattn.negation import decide, finder
+from hf_localattn.negation.decisions import CALIBRATION, Calibration
+
+FOLDER = Path(__file__).parent
+FITTED_ON = ("negation_traps.jsonl", "negation_clinical.jsonl", "negation_unseen.jsonl")
+AS_IT_IS = Calibration()
+TEMPERATURES = np.linspace(1, 8, 141)
+UNMARKED = np.linspace(0.01, 0.4, 40)
+
+
+def scores(rows: Sequence[Trap], calibrations: Sequence[Calibration]) -> np.ndarray:
+    """Return the probability (calibrations, rows) that each target is negated."""
+    found = finder(convention="notes")([row.text for row in rows])
+    return np.array(
+        [
+            [
+                decide(row.text, row.start, row.end, findings, calibration=calibration).score
+                for row, findings in zip(rows, found, strict=True)
+            ]
+            for calibration in calibrations
+        ]
+    )
+
+
+def losses(negated: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Return the negative log likelihood of the truth, over the last dimension."""
+    return -np.log(np.where(negated, probabilities, 1 - probabilities)).mean(axis=-1)
+
+
+def fit(rows: Sequence[Trap]) -> Calibration:
+    """Return the calibration with the least loss on rows."""
+    negated = np.array([row.negated for row in rows])
+    by_temperature = scores(rows, [Calibration(float(value)) for value in TEMPERATURES])
+    temperature = float(TEMPERATURES[losses(negated, by_temperature).argmin()])
+    by_unmarked = scores(rows, [Calibration(temperature, float(value)) for value in UNMARKED])
+    return Calibration(round(temperature, 2), round(float(UNMARKED[losses(negated, by_unmarked).argmin()]), 2))
+
+
+def report(rows: Sequence[Trap], calibration: Calibration) -> dict[str, float]:
+    """Return how sure right and wrong decisions are, and the mean distance of certainty and share of right ones."""
+    negated = np.array([row.negated for row in rows])
+    (probabilities,) = scores(rows, [calibration])
+    right = (probabilities >= 0.5) == negated
+    sure = np.maximum(probabilities, 1 - probabilities)
+    bins = np.digitize(sure, [0.6, 0.7, 0.8, 0.9, 0.95])
+    inside = [bins == index for index in set(bins)]
+    gaps = [abs(sure[some].mean() - right[some].mean()) * some.mean() for some in inside]
+    return {
+        "rows": len(rows),
+        "accuracy": float(right.mean()),
+        "certainty of right": float(sure[right].mean()),
+        "certainty of wrong": float(sure[~right].mean()) if not right.all() else float("nan"),
+        "certainty": float(sure.mean()),
+        "calibration error": float(sum(gaps)),
+        "loss": float(losses(negated, probabilities)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.negation_calibration", description=__doc__)
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="score these rows only; nothing is written")
+    arguments = parser.parse_args()
+    if arguments.rows is None:
+        rows = [row for name in FITTED_ON for row in read_traps(FOLDER / name)]
+        calibration = fit(rows)
+        content = {"temperature": calibration.temperature, "unmarked": calibration.unmarked, "rows": len(rows)}
+        CALIBRATION.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    else:
+        rows = read_traps(arguments.rows)
+        calibration = Calibration.load()
+    for name, chosen in (("as it is", AS_IT_IS), (str(calibration), calibration)):
+        print(name, {key: round(value, 3) for key, value in report(rows, chosen).items()})
+
+
+if __name__ == "__main__":
+    main()

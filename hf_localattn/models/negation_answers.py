@@ -1,0 +1,260 @@
+"""Findings with a known answer in a line of a clinical note, which need no model.
+
+They are pairs such as `Diabetes: no`, rows of tables, boxes that are checked or not, and items with signs.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .negation_text import Offsets
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Findings and their answer."""
+
+    kind: str | None  # "negation" or "speculation"; None if the findings are affirmed
+    cue: Offsets  # characters of the answer
+    findings: tuple[Offsets, ...]
+    sentence: Offsets
+
+
+_NO = (
+    r"not\s+(?:present|seen|detected|identified|found)|none\s+(?:known|seen|noted|present|identified|found|reported)"
+    r"|no|none|negative|neg|n|absent|nil|never|denies|denied|0|\(-\)|-|\u00d8|\u2205"
+)
+_YES = r"yes|y|positive|pos|present|true|\(\+\)|\+{1,4}"
+_MAYBE = r"possible|possibly|probable|probably|suspected|uncertain|unclear|equivocal|indeterminate|maybe|\?"
+_ANSWER = re.compile(
+    rf"(?:(?P<negation>{_NO})|(?P<yes>{_YES})|(?P<speculation>{_MAYBE}))(?![\w+/-]|[.,]\d)", re.IGNORECASE
+)
+_AFTER_ANSWER = re.compile(r"\s*(?:$|[;,.]\s*(?=\S|$)|\s[-\u2013\u2014]+\s+|\|\s*)|\s*(?=\()|\t\s*| {2,}")
+
+# A finding: a few words without a mark that ends a sentence or separates.
+_FINDING = re.compile(r"[^\W\d_](?:[^:=?|\t\n;.]|\.(?=[^\s.])){0,70}?(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]))")
+_SEPARATOR = re.compile(r"\s*(?:[:=?]|\.{3,}|_{3,}|\s[-\u2013\u2014]{1,2}(?=\s))\s*")
+NEGATOR = re.compile(
+    r"\b(?:no|not|non|none|without|den(?:y|ies|ied)|absen(?:t|ce)|negatives?|never|free|lack)\b|n['\u2019]t\b",
+    re.IGNORECASE,
+)
+MOST_WORDS = 8
+"""Words of a finding before its answer."""
+
+_BOX = re.compile(
+    r"(?P<open>\[\s{0,3}\]|\(\s{1,3}\)|[\u2610\u25a1])"
+    r"|(?P<checked>\[\s?[xX\u2713\u2714*]\s?\]|\(\s?[xX\u2713\u2714]\s?\)|[\u2611\u2612\u25a0])"
+)
+_SIGN = re.compile(r"(?:(?<=[\s,;])|^)(?:\([-+]\)\s?|[-\u2212\u2013+])(?=[^\W\d_])")
+_CHECK = re.compile(r"[xX\u2713\u2714\u2611\u2612]|\[[xX]\]|\([xX]\)")
+
+
+def strip(text: str, start: int, end: int, marks: str = "") -> Offsets | None:
+    """Return the characters without white space and some marks around them; None without any."""
+    while start < end and (text[start].isspace() or text[start] in marks):
+        start += 1
+    while end > start and (text[end - 1].isspace() or text[end - 1] in marks):
+        end -= 1
+    return (start, end) if start < end else None
+
+
+def read_answers(
+    text: str, line: Offsets, header: list[Offsets], *, signed: bool
+) -> tuple[list[Offsets | Answer], list[Offsets]]:
+    """Return the parts of a line that has findings with their answers, and the header of its table.
+
+    Args:
+        text: The note.
+        line: Characters of the line, without a bullet.
+        header: Cells of the first row of the table above the line; empty if there is none.
+        signed: If True, a sign at the beginning of the line is one, and no bullet.
+
+    Returns:
+        Answers and sentences for the model, empty for a line of prose; and the header for the next line.
+    """
+    start, end = line
+    content = text[start:end]
+    if "|" in content or "\t" in content:
+        return _row(text, start, end, header)
+    return _boxes(text, start, end) or _signs(text, start, end, signed) or _pairs(text, start, end), []
+
+
+# --- pairs
+
+
+def _pairs(text: str, start: int, end: int) -> list[Offsets | Answer]:
+    """Return the pairs of findings and answers that a line begins with, and its rest; empty if there are none."""
+    parts: list[Offsets | Answer] = []
+    place = start
+    while place < end and (pair := _pair(text, place, end)):
+        answer, place = pair
+        parts.append(answer)
+    if parts and (rest := strip(text, place, end, ";,")):
+        parts.append(rest)
+    return parts
+
+
+def _pair(text: str, start: int, end: int) -> tuple[Answer, int] | None:
+    """Return a finding with its answer, and where the next may begin."""
+    finding, answer = _match_pair(text, start, end)
+    if not finding or not answer:
+        return None
+    after = _AFTER_ANSWER.match(text, answer.end(), end)
+    place = after.end() if after else answer.end()
+    if after is None:  # "Fever: no Cough: yes"
+        place = answer.end() + 1
+        if not text[answer.end()].isspace() or not all(_match_pair(text, place, end)):
+            return None
+    offsets = (finding.start(), finding.start() + len(finding[0].rstrip()))
+    return Answer(_kind(answer), answer.span(), (offsets,), (finding.start(), answer.end())), place
+
+
+def _match_pair(text: str, start: int, end: int) -> tuple[re.Match[str] | None, re.Match[str] | None]:
+    """Return a finding and its answer, whatever is behind it."""
+    finding = _FINDING.match(text, start, end)
+    if not finding or not _is_finding(finding[0]):
+        return None, None
+    separator = _SEPARATOR.match(text, finding.end(), end)
+    return finding, separator and _ANSWER.match(text, separator.end(), end)
+
+
+def _is_finding(text: str) -> bool:
+    return len(text.split()) <= MOST_WORDS and not NEGATOR.search(text)
+
+
+def _kind(answer: re.Match[str]) -> str | None:
+    return None if answer.lastgroup == "yes" else answer.lastgroup
+
+
+def _whole_answer(text: str, start: int, end: int) -> re.Match[str] | None:
+    """Return the answer that some characters are."""
+    offsets = strip(text, start, end, ".;,")
+    answer = offsets and _ANSWER.match(text, *offsets)
+    return answer if answer and offsets and answer.end() == offsets[1] else None
+
+
+# --- boxes
+
+
+def _boxes(text: str, start: int, end: int) -> list[Offsets | Answer]:
+    """Return the findings with their boxes; empty without a box."""
+    boxes = list(_BOX.finditer(text, start, end))
+    if not any(box["open"] or box[0][0] in "[\u2611\u2612\u25a0" for box in boxes):
+        return []
+    before = strip(text, start, boxes[0].start(), ":-")
+    starts = [box.end() for box in boxes]
+    labels_after = [
+        strip(text, box.end(), stop, ",;")
+        for box, stop in zip(boxes, [*(b.start() for b in boxes[1:]), end], strict=True)
+    ]
+    labels_before = [
+        strip(text, begin, box.start(), ",;") for begin, box in zip([start, *starts[:-1]], boxes, strict=True)
+    ]
+    if before and len(boxes) > 1:
+        choice = _choice(text, before, boxes, labels_after) or _choice(text, before, boxes, labels_before)
+        if choice is not None:
+            return choice
+    is_key = before and text[before[1] : boxes[0].start()].strip().startswith(":")
+    labels = labels_after if labels_after[-1] and (not before or is_key) else labels_before
+    parts: list[Offsets | Answer] = []
+    for box, label in zip(boxes, labels, strict=True):
+        if label is None:
+            continue
+        if NEGATOR.search(text[slice(*label)]):
+            parts += [label] if box["checked"] else []
+        else:
+            sentence = (min(label[0], box.start()), max(label[1], box.end()))
+            parts.append(Answer("negation" if box["open"] else None, box.span(), (label,), sentence))
+    return parts or [(start, end)]
+
+
+def _choice(
+    text: str, before: Offsets, boxes: Sequence[re.Match[str]], labels: Sequence[Offsets | None]
+) -> list[Offsets | Answer] | None:
+    """Return the answer whose box is checked, if the labels of all boxes are answers, as in `Fever: Y[ ] N[x]`."""
+    answers: list[re.Match[str]] = []
+    for label in labels:
+        # the first label before a box is behind the finding
+        answer = label and (_whole_answer(text, *label) or _last_answer(text, *label))
+        if not answer:
+            return None
+        answers.append(answer)
+    finding = strip(text, before[0], min(before[1], answers[0].start()), ":- ")
+    if finding is None or not _is_finding(text[slice(*finding)]):
+        return None
+    checked = [(answer, box) for answer, box in zip(answers, boxes, strict=True) if box["checked"]]
+    if len(checked) != 1:
+        return [Answer(None, boxes[0].span(), (finding,), (finding[0], boxes[-1].end()))]
+    ((answer, _),) = checked
+    end = max(boxes[-1].end(), answers[-1].end())
+    return [Answer(_kind(answer), answer.span(), (finding,), (finding[0], end))]
+
+
+def _last_answer(text: str, start: int, end: int) -> re.Match[str] | None:
+    """Return the answer that is behind a finding and a colon."""
+    colon = text.rfind(":", start, end)
+    return None if colon < 0 else _whole_answer(text, colon + 1, end)
+
+
+# --- signs
+
+
+def _signs(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answer]:
+    """Return the items of a line with a sign each, such as `-fever -chills +cough`; empty for other lines."""
+    signs = list(_SIGN.finditer(text, start, end))
+    has_minus = [not sign[0].lstrip().startswith(("+", "(+")) for sign in signs]
+    begins = bool(signs) and signs[0].start() == start
+    is_list = (signed and begins) or (len(signs) > 1 and (begins or not all(has_minus)))
+    if not is_list and not any(sign[0].startswith("(") for sign in signs):
+        return []
+    parts: list[Offsets | Answer] = []
+    if first := strip(text, start, signs[0].start(), ":"):
+        parts.append(first)
+    for sign, minus, stop in zip(signs, has_minus, [*(s.start() for s in signs[1:]), end], strict=True):
+        item = strip(text, sign.end(), stop, ",;.")
+        if item:
+            sign_offsets = strip(text, *sign.span()) or sign.span()
+            parts.append(Answer("negation" if minus else None, sign_offsets, (item,), (sign.start(), item[1])))
+    return parts
+
+
+# --- tables
+
+
+def _row(text: str, start: int, end: int, header: list[Offsets]) -> tuple[list[Offsets | Answer], list[Offsets]]:
+    """Return the parts of a row of a table, and the header for the next row."""
+    sentence = (start, end)
+    cells: list[Offsets] = []
+    place = start
+    for mark in [*re.finditer(r"\||\t+", text[start:end]), None]:
+        stop = end if mark is None else start + mark.start()
+        cells.append(strip(text, place, stop) or (place, place))
+        place = end if mark is None else start + mark.end()
+    if text[start] == "|":
+        cells = cells[1:-1] if text[end - 1] == "|" else cells[1:]
+    filled = [cell for cell in cells if cell[0] < cell[1]]
+    if all(re.fullmatch(r":?-{2,}:?", text[slice(*cell)]) for cell in filled):  # the rule below a header
+        return [Answer(None, sentence, (), sentence)], header
+    answers = [_whole_answer(text, *cell) if cell[0] < cell[1] else None for cell in cells]
+    if header and len(header) == len(cells) and len(cells) > 1:
+        if len(filled) == len(cells) and all(answers):  # findings above their answers
+            columns = [(name, answer) for name, answer in zip(header, answers, strict=True) if answer]
+            return [Answer(_kind(answer), answer.span(), (name,), sentence) for name, answer in columns], header
+        checks = [
+            (name, cell)
+            for name, cell in zip(header[1:], cells[1:], strict=True)
+            if _CHECK.fullmatch(text[slice(*cell)])
+        ]
+        choices = [(answer, cell) for name, cell in checks if (answer := _whole_answer(text, *name))]
+        if len(checks) == len(choices) == 1 and filled[0] == cells[0]:
+            answer, cell = choices[0]
+            return [Answer(_kind(answer), cell, (cells[0],), sentence)], header
+    chosen = [answer for answer in answers[1:] if answer]
+    if len(chosen) == 1 and not answers[0] and filled[0] == cells[0] and _is_finding(text[slice(*cells[0])]):
+        rest = [cell for cell in filled[1:] if cell[0] != chosen[0].start()]
+        return [Answer(_kind(chosen[0]), chosen[0].span(), (cells[0],), sentence), *rest], header or cells
+    if len(chosen) > 1:  # "Symptom | Yes | No"
+        return [Answer(None, sentence, (), sentence)], cells
+    if pairs := [pair for cell in filled for pair in _pairs(text, *cell)]:
+        return pairs, []
+    return [], cells

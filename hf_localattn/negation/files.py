@@ -1,0 +1,126 @@
+"""Texts of files for the command `negation`: rows of .jsonl and .csv files, lines, whole files, standard input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.errors import join_names, shorten
+from hf_localattn.parsing import parse_json
+
+ROWS = (".jsonl", ".csv", ".tsv")
+"""Endings of files with a text a row."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text, where it is from, and what is kept of its row."""
+
+    text: str
+    name: str
+    row: dict[str, Any]  # columns, the text among them
+    is_row: bool = False  # of a file with columns
+
+
+def read_rows(path: Path, column: str) -> Iterator[Source]:
+    """Yield the rows of a .jsonl, .csv or .tsv file, with all their columns.
+
+    Raises:
+        ValueError: The file is not of its kind, a row has no text in the column, or has other columns than the header.
+    """
+    content = decode(path.read_bytes(), str(path))
+    read = _json_lines if path.suffix.lower() == ".jsonl" else _table
+    has_rows = False
+    for line, row in read(path, content):
+        has_rows = True
+        where = f"{path}, line {line}"
+        if column not in row:
+            raise ValueError(f"{where}: has no column {column!r}, but {join_names(list(row))}: set --text_column.")
+        if not isinstance(row[column], str):
+            raise ValueError(f"{where}: {column!r} is {shorten(row[column])}; give a text.")
+        yield Source(row[column], where, row, is_row=True)
+    if not has_rows:
+        raise ValueError(f"{path}: has no rows.")
+
+
+def _json_lines(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(content.split("\n"), 1):
+        if line.strip():
+            row = parse_json(line, str(path), number)
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}, line {number}: is {shorten(row)}; give an object of names and values.")
+            yield number, row
+
+
+def _table(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    reader = csv.reader(StringIO(content, newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = next(reader, [])
+        if len(set(header)) < len(header):
+            raise ValueError(f"{path}: has two columns of one name in {shorten(header)}: name them apart.")
+        for cells in reader:
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                raise ValueError(
+                    f"{path}, line {reader.line_num}: has {len(cells)} cells for {len(header)} columns: quote texts."
+                )
+            yield reader.line_num, dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: is no CSV ({error}): quote texts.") from None
+
+
+def read_text(content: str, name: str, *, lines: bool) -> Iterator[Source]:
+    """Yield a text, or its lines that are not empty.
+
+    Raises:
+        ValueError: The text is empty, or is JSON.
+    """
+    if not content.strip():
+        raise ValueError(f"The text of {name!r} is empty: give at least a word.")
+    if is_json(content):
+        raise ValueError(f"{name}: is JSON and no text: give a file whose name ends in .jsonl, with --text_column.")
+    if not lines:
+        yield Source(content, name, {"text": content})
+        return
+    for number, line in enumerate(content.splitlines(), 1):
+        if line.strip():
+            yield Source(line, f"{name}, line {number}", {"line": number, "text": line})
+
+
+def is_json(content: str) -> bool:
+    """Return True for a text that is a JSON object or list, or begins with a line that is an object."""
+    if content.lstrip()[:1] not in ("{", "["):
+        return False
+    for text in (content.strip().split("\n", 1)[0], content):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        items = value if isinstance(value, list) else [value]
+        if any(isinstance(item, dict | str) for item in items):
+            return True
+    return False
+
+
+def decode(content: bytes, name: str) -> str:
+    """Return the UTF-8 text of a file; `ValueError` for other content."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: is no UTF-8 text ({error.reason} at byte {error.start}); convert it.") from None
+    if "\0" in text:
+        raise ValueError(f"{name}: is no text (a zero at character {text.index(chr(0))}); convert it.")
+    return text
+
+
+def standard_input() -> str:
+    """Return the text of standard input."""
+    return decode(sys.stdin.buffer.read(), "standard input")
