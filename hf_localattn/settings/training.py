@@ -52,8 +52,8 @@ class NewTrainingArguments:
     )
     min_train_steps: Count = option(
         None,
-        "Smallest number of steps: train more epochs than `num_train_epochs` if the rows are few. `max_steps`, if given,"
-        " is the number of steps all the same.",
+        "Smallest number of steps: train more epochs than `num_train_epochs` if the rows are few. `max_steps`, if"
+        " given, is the number of steps all the same.",
         searchable=True,
         recorded="hyperparameters",
     )
