@@ -14,8 +14,9 @@ from tqdm.auto import tqdm
 
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.files import claimed, remove_leftovers
-from hf_localattn.names import RESULTS
+from hf_localattn.names import RESULTS, SCRIPTS
 from hf_localattn.settings.reading import build_arguments
+from hf_localattn.settings.recipes import NO_RECIPE, add_recipe, read_recipe
 from hf_localattn.studies.compare import interval_of_mean, method_of
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
@@ -45,8 +46,13 @@ def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
     """
     with ExitStack() as claim:
         with exit_on_user_error():
+            scripts = {name: script for script, name in SCRIPTS.items()}
+            options = add_recipe(scripts.get(task.__name__, ""), options)
             model_args, data_args, training_args = build_arguments(argument_classes(task), options)
             set_up_logging(training_args)
+            if model_args.recipe not in (None, NO_RECIPE):
+                recipe = read_recipe(model_args.recipe)
+                logger.info("Recipe %s: %s Measured: %s.", recipe.name, recipe.summary, recipe.measured)
             execute = _prepare(ScriptCommand(task, model_args, data_args, training_args, options), claim)
         with exit_on_user_error(OSError, RunFailed):
             return execute()
