@@ -10,11 +10,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import PreTrainedConfig
 from transformers.utils import ModelOutput
 
 from hf_localattn import models
+from hf_localattn.errors import CheckpointError
 from hf_localattn.extras import import_extra
+from hf_localattn.installed.configurations import load_config
+from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 
 GRAPH = "model.onnx"
 """File name of the graph in an exported folder."""
@@ -63,6 +66,7 @@ class OnnxModel(nn.Module):
 
         Raises:
             FileNotFoundError: The folder has no graph.
+            CheckpointError: The folder sets what a stranger's may not.
             ImportError: onnxruntime is not installed.
         """
         if not is_exported(folder):
@@ -71,11 +75,16 @@ class OnnxModel(nn.Module):
                 " CHECKPOINT FOLDER`."
             )
         onnxruntime = import_extra("onnxruntime", "onnx", "An exported checkpoint")
-        config = AutoConfig.from_pretrained(folder)
+        config = load_config(folder)
+        exported = getattr(models, next(iter(config.architectures or ()), ""), None)
+        if not (isinstance(exported, type) and issubclass(exported, LocalAttentionPreTrainedModel)):
+            raise CheckpointError(
+                f"{Path(folder, 'config.json')}: `architectures` is {config.architectures}, no class of the package:"
+                " export the checkpoint again."
+            )
         session = onnxruntime.InferenceSession(
             str(Path(folder, GRAPH)), session_options, providers=["CPUExecutionProvider"]
         )
-        exported = getattr(models, config.architectures[0])
 
         # Pipelines look at the name of the class and at the arguments of `forward`.
         @functools.wraps(exported.forward)
