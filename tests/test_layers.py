@@ -9,7 +9,7 @@ import hf_localattn_command
 PACKAGE = Path(hf_localattn.__file__).parent
 ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
-    {"models", "resources", "extras", "files", "limits", "parsing"},
+    {"models", "resources", "extras", "files", "graphs", "limits", "parsing"},
     {"errors", "kernels", "names"},
     {"installed"},
     {"bundled"},
