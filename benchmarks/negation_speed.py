@@ -1,9 +1,9 @@
 """Measure the time, start and memory of negation systems: `python -m benchmarks.negation_speed FILE...`.
 
 Each line of a file is a text. The systems are components of spaCy: negspacy, medspaCy's ConText, and ours with torch
-and with ONNX Runtime. The time, in processor seconds per 1,000 words, is that of the component alone, in documents that
-have words, sentences and entities. Start and memory are those of a program until its first answer. Each system is
-measured where it is installed: medspaCy needs an environment of its own. Set OMP_NUM_THREADS=1.
+and with ONNX Runtime. The time, in processor seconds per 1,000 words, is that of the component alone, in documents
+that have words, sentences and entities. Start and memory are those of a program until its first answer. Each system
+is measured where it is installed: medspaCy needs an environment of its own. Set OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
