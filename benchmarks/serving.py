@@ -16,7 +16,6 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
 
@@ -27,8 +26,10 @@ from hf_localattn.graphs import GRAPH
 from hf_localattn.installed.exported import is_exported
 from hf_localattn.names import read_config
 from hf_localattn.serving.export import QUANTIZATIONS, export_checkpoint, quantize_graph
-from hf_localattn.serving.validation import answering, prepare_evaluation, scores_of
-from hf_localattn.tasks import TASKS, Run
+from hf_localattn.serving.validation import prepare_evaluation, score_validation
+from hf_localattn.tasks import TASKS
+from hf_localattn.training.prepare import Prepared
+from hf_localattn.training.run import batches_of
 
 CPU = torch.device("cpu")
 PEER, FP32 = "PyTorch", "ONNX fp32"
@@ -50,7 +51,7 @@ def main() -> None:
     logging.getLogger("hf_localattn").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as scratch:
         content = read_config(arguments.checkpoint)
-        run = prepare_evaluation(arguments.checkpoint, content, words, scratch, arguments.batch_size)
+        prepared = prepare_evaluation(arguments.checkpoint, content, words, scratch)
         exported = {name: (arguments.exports or Path(scratch)) / name for name in (FP32, *QUANTIZED)}
         if not is_exported(exported[FP32]):
             export_checkpoint(arguments.checkpoint, exported[FP32])
@@ -58,24 +59,22 @@ def main() -> None:
             if not is_exported(exported[name]):
                 shutil.copytree(exported[FP32], exported[name])
                 quantize_graph(exported[FP32] / GRAPH, exported[name] / GRAPH, quantize)
-        result = compare(run, exported, arguments)
+        result = compare(prepared, exported, arguments)
     print(json.dumps(result, indent=2))
     if arguments.result is not None:
         atomic_write(arguments.result, json.dumps(result, indent=2) + "\n")
 
 
-def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) -> dict[str, Any]:
+def compare(prepared: Prepared, exported: dict[str, Path], arguments: argparse.Namespace) -> dict[str, Any]:
     """Return scores, times and sizes of the PyTorch model and of exported folders.
 
     Raises:
         ValueError: A score of the fp32 graph differs from that of the PyTorch model.
     """
-    model = run.trainer.model.eval()
+    model = prepared.model.eval()
     graphs = {name: OnnxModel.from_pretrained(folder) for name, folder in exported.items()}
-    scores = {PEER: scores_of(run)}
-    for name, graph in graphs.items():
-        with patch.object(model, "forward", answering(model, graph)):
-            scores[name] = scores_of(run)
+    functions = {PEER: model, **graphs}
+    scores = {name: score_validation(prepared, each, arguments.batch_size).scores for name, each in functions.items()}
     different = [
         name
         for name, value in scores[PEER].items()
@@ -85,16 +84,16 @@ def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) 
         raise ValueError(
             f"The graph has other scores than the model ({', '.join(different)}), so no speed is reported."
         )
-    times = times_of(run, {PEER: model, "torch.compile": torch.compile(model, dynamic=True), **graphs}, arguments)
+    times = times_of(prepared, {PEER: model, "torch.compile": torch.compile(model, dynamic=True), **graphs}, arguments)
     weights = sum(one.numel() * one.element_size() for one in model.parameters())
     sizes = {PEER: weights, "torch.compile": weights}
     sizes |= {name: (folder / GRAPH).stat().st_size for name, folder in exported.items()}
     return {
         "name": arguments.name or Path(arguments.checkpoint).name,
         "task": arguments.task,
-        "metric": next(name for name in run.task.metrics if name != "loss"),
+        "metric": next(name for name in prepared.evaluation.target.metrics if name != "loss"),
         "model": type(model).__name__,
-        "rows": len(run.data["validation"]),
+        "rows": len(prepared.rows["validation"]),
         "environment": {**environment(CPU), "vnni": has_vnni(), "onnxruntime": version("onnxruntime")},
         "variants": {
             name: {"scores": scores.get(name), **time, "megabytes": round(sizes[name] / 1e6, 1)}
@@ -104,9 +103,9 @@ def compare(run: Run, exported: dict[str, Path], arguments: argparse.Namespace) 
 
 
 @torch.no_grad()
-def times_of(run: Run, models: dict[str, Any], arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+def times_of(prepared: Prepared, models: dict[str, Any], arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Return the speed of each model on the same batches, from the shortest of its times. Models take turns."""
-    loader = iter(run.trainer.get_eval_dataloader(run.features["validation"]))
+    loader = iter(batches_of(prepared, "validation", arguments.batch_size))
     names = models[FP32].graph.input_names
     batches = [{k: v for k, v in next(loader).items() if k in names} for _ in range(arguments.batches)]
     found: dict[str, list[float]] = {name: [] for name in models}

@@ -25,8 +25,9 @@ from transformers.trainer_callback import PrinterCallback
 from hf_localattn.data import load_squad
 from hf_localattn.resources import reading_comprehension
 from hf_localattn.tasks import QuestionAnswering
-from hf_localattn.tasks.run import prepare_run
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.prepare import prepare
+from hf_localattn.training.run import start
 
 # Few filters, because the backbone is narrow. Other fields have the paper's values.
 COOL = ["conv_filters=32"]
@@ -107,7 +108,7 @@ def train(family: str, arguments: argparse.Namespace) -> Trained:
     """Fine-tune the tiny backbone with a family's local layers, or without any ("baseline")."""
     files = reading_comprehension()
     with tempfile.TemporaryDirectory() as scratch:
-        run = prepare_run(
+        prepared = prepare(
             QuestionAnswering,
             ModelArguments(family=family, backbone="tiny", local_config=COOL if family == "cool" else []),
             QuestionAnswering.DataArguments(
@@ -134,7 +135,7 @@ def train(family: str, arguments: argparse.Namespace) -> Trained:
                 disable_tqdm=True,
             ),
         )
-        trainer = run.trainer
+        trainer = start(prepared).trainer
         size = trainer.model.num_parameters() / 1e6
         print(f"{type(trainer.model).__name__}, {size:.1f} M parameters, EM on the validation split:")
         trainer.remove_callback(PrinterCallback)

@@ -144,3 +144,12 @@ def hub_upload_errors(what: str, then: str) -> Iterator[None]:
 def _is_offline(error: BaseException | None) -> bool:
     """Return True if huggingface_hub's HTTP client, of any version, could not reach the server."""
     return any(base.__name__ == "TransportError" for base in type(error).__mro__)
+
+
+@contextmanager
+def named_option(option: str) -> Iterator[None]:
+    """Name an option in the errors of the block, which are then a `ValueError`."""
+    try:
+        yield
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{option}: {str(error).rstrip('.')}.") from None

@@ -11,6 +11,7 @@ import torch
 from hf_localattn.families import family_of
 from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.training.models import load_model_and_tokenizer
+from hf_localattn.training.prepare import prepare
 
 BATCH_SIZES = (1, 8, 32)
 REPEATS = 5
@@ -62,15 +63,15 @@ def text_statistics(command: ScriptCommand) -> dict[str, float]:
 
     Special tokens are not counted. Texts are truncated to `max_seq_length` tokens.
     """
-    run = command.prepare()
-    special = run.trainer.processing_class.num_special_tokens_to_add()
+    evaluation = prepare(command.task, command.model_args, command.data_args, command.training_args).evaluation
+    special = evaluation.encoding.tokenizer.num_special_tokens_to_add()
     metrics: dict[str, float] = {}
-    for split, features in run.features.items():
-        lengths = [len(ids) - special for ids in features["input_ids"]]
-        metrics[f"{split}_rows"] = float(len(lengths))
-        metrics[f"{split}_max"] = float(max(lengths))
-        metrics[f"{split}_mean"] = statistics.fmean(lengths)
-        metrics[f"{split}_min"] = float(min(lengths))
+    for name, split in evaluation.splits.items():
+        lengths = [len(ids) - special for ids in split.features["input_ids"]]
+        metrics[f"{name}_rows"] = float(len(lengths))
+        metrics[f"{name}_max"] = float(max(lengths))
+        metrics[f"{name}_mean"] = statistics.fmean(lengths)
+        metrics[f"{name}_min"] = float(min(lengths))
     return metrics
 
 

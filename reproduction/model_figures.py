@@ -19,8 +19,8 @@ from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, token_weights
 from hf_localattn.parsing import parse_assignments
 from hf_localattn.studies.script_command import ScriptCommand
-from hf_localattn.tasks.run import choose_task
-from hf_localattn.tasks.splits import load_splits
+from hf_localattn.tasks import choose_task
+from hf_localattn.training.splits import load_splits
 from reproduction.figures import draw_points
 from reproduction.plan import Selection, data_of, options_of, script_of, tokenizer_settings
 from reproduction.tables import Figure, Row, TableTask, check_names
@@ -123,7 +123,7 @@ def _evaluation_texts(selection: Selection, row: Row, task: TableTask) -> list[T
     options = options_of(row, task, selection, data_of(task, selection))
     command = ScriptCommand.of(script_of(task), {**options, "do_train": False, "output_dir": "unused"})
     data_task = choose_task(command.task, command.data_args)
-    splits, _ = load_splits(data_task(command.data_args, command.training_args))
+    splits = load_splits(data_task(command.data_args), command.training_args).rows
     rows = splits["test" if "test" in splits else "validation"]
     return list(rows["tokens" if "tokens" in rows.column_names else "text"])
 

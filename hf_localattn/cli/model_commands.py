@@ -199,7 +199,7 @@ def export(
         remedy = f"Did you mean {nearest[0]}?" if nearest else "Options of a training script need --validation_file."
         raise ValueError(f"Unknown option {option}. {remedy}")
     content = read_config(checkpoint)
-    run = None
+    prepared = None
     with TemporaryDirectory() as scratch:
         if validation_file is not None:
             require("train", "--validation_file")
@@ -207,13 +207,13 @@ def export(
             _hide_bars()
             from hf_localattn.serving.validation import compare_with_checkpoint, prepare_evaluation
 
-            run = prepare_evaluation(checkpoint, content, words, scratch)
+            prepared = prepare_evaluation(checkpoint, content, words, scratch)
         from hf_localattn.installed.exported import EXPORT_SETTINGS, OnnxModel
         from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 
         folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))
-        if run is not None:
-            agreement = compare_with_checkpoint(run, OnnxModel.from_pretrained(folder))
+        if prepared is not None:
+            agreement = compare_with_checkpoint(prepared, OnnxModel.from_pretrained(folder))
             print(agreement.report())
         elif quantize is not None:
             print("--validation_file FILE compares predictions and scores of the graph with the checkpoint's.")

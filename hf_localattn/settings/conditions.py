@@ -1,4 +1,4 @@
-"""Conditions of training arguments: functions of all of them, or of a task, that return False if they contradict one.
+"""Conditions of training arguments: functions of all arguments, or of their use, which return False if it fails.
 
 They import torch and transformers when they are called.
 """
@@ -7,7 +7,30 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Use:
+    """Use of training arguments by a task.
+
+    Args:
+        training_args: The training arguments.
+        model_task: Key of the model classes in `hf_localattn.families.AUTO_CLASSES`.
+        metric: Value of `--metric`.
+        has_lengths: The length of an input is that of its `input_ids`.
+        has_classes: Labels are one class each.
+        metrics (*optional*): Scores that can select the best model, if the labels are known.
+    """
+
+    training_args: Any
+    model_task: str
+    metric: str | None
+    has_lengths: bool
+    has_classes: bool
+    metrics: Mapping[str, bool] | None = None
 
 
 def has_workers(args: Any) -> bool:
@@ -42,11 +65,11 @@ def has_deepspeed(args: Any) -> bool:
     return importlib.util.find_spec("deepspeed") is not None
 
 
-def has_token(task: Any) -> bool:
+def has_token(use: Use) -> bool:
     """Return True if a token of the Hub is known."""
     from huggingface_hub import get_token
 
-    return (task.training_args.hub_token or get_token()) is not None
+    return (use.training_args.hub_token or get_token()) is not None
 
 
 def reports_to_installed(args: Any) -> bool:
@@ -57,20 +80,20 @@ def reports_to_installed(args: Any) -> bool:
     return {*names} <= {None, "all", "none", *get_available_reporting_integrations()}
 
 
-def has_loss_alone(task: Any) -> bool:
+def has_loss_alone(use: Use) -> bool:
     """Return True if a task needs no other score than an evaluation loss."""
-    is_enough = not task.training_args.do_predict and task.args.metric is None
-    return is_enough and "loss" in getattr(task, "metrics", ("loss",))
+    is_enough = not use.training_args.do_predict and use.metric is None
+    return is_enough and (use.metrics is None or "loss" in use.metrics)
 
 
-def has_lengths(task: Any) -> bool:
+def has_lengths(use: Use) -> bool:
     """Return True if rows can be sampled as they are to be."""
-    groups = task.training_args.train_sampling_strategy in ("group_by_length", "batch_rebalance")
-    return task.has_lengths or not groups
+    groups = use.training_args.train_sampling_strategy in ("group_by_length", "batch_rebalance")
+    return use.has_lengths or not groups
 
 
-def traces_no_masks(task: Any) -> bool:
+def traces_no_masks(use: Use) -> bool:
     """Return True if masks are not searched for overflows."""
     from transformers.debug_utils import DebugOption
 
-    return DebugOption.UNDERFLOW_OVERFLOW not in task.training_args.debug
+    return DebugOption.UNDERFLOW_OVERFLOW not in use.training_args.debug

@@ -64,8 +64,8 @@ class Option:
         note: Text for the documentation. Of `NEEDS` and `REFUSED` it is also the error, after the name of the option.
         suits_arguments: Function of the training arguments that returns False if they contradict a given value,
             *optional*.
-        suits_task: Function of the task that returns False if it contradicts a given value, *optional*. Before the
-            labels are known, a task may allow more than afterwards.
+        suits_task: Function of the `Use` by a task that returns False if it contradicts a given value, *optional*.
+            Before the labels are known, a task may allow more than afterwards.
     """
 
     help: str = ""

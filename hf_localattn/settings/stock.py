@@ -30,7 +30,7 @@ def needs(note: str, suits_arguments: Any = None, **facts: Any) -> Option:
 
 def refused(note: str) -> Option:
     """Return the declaration of an argument that no task can use."""
-    return Option(kind=REFUSED, note=note, suits_task=lambda task: False)
+    return Option(kind=REFUSED, note=note, suits_task=lambda use: False)
 
 
 _WORKERS = "needs --dataloader_num_workers, at least 1."
@@ -99,13 +99,13 @@ DIFFERENT: dict[str, Option] = {
     "max_grad_norm": works(values=Annotated[float, Field(ge=0)], searchable=True, recorded="hyperparameters"),
     "label_smoothing_factor": needs(
         "needs one class as the label of each text, word or choice.",
-        suits_task=lambda task: task.has_classes,
+        suits_task=lambda use: use.has_classes,
         values=Share,
         recorded="hyperparameters",
     ),
     "neftune_noise_alpha": needs(
         "needs an encoder: the embeddings of an encoder-decoder would get no noise.",
-        suits_task=lambda task: task.model_task != "text2text-generation",
+        suits_task=lambda use: use.model_task != "text2text-generation",
         values=Rate,
     ),
     "bf16": needs(_BFLOAT16, conditions.has_bfloat16, help="Train in bfloat16.", recorded="hyperparameters"),

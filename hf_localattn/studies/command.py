@@ -20,11 +20,12 @@ from hf_localattn.studies.compare import interval_of_mean, method_of
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
 from hf_localattn.studies.results import FOLDS, SEEDS, finished, write_results
-from hf_localattn.studies.script_command import ScriptCommand, argument_classes
+from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.studies.search import Search
 from hf_localattn.tasks import Task
-from hf_localattn.training.arguments import set_up_logging
+from hf_localattn.training.arguments import argument_classes, set_up_logging
 from hf_localattn.training.output_folder import save_arguments
+from hf_localattn.training.run import execute
 from hf_localattn.training.run_record import scores_of
 
 logger = logging.getLogger(__name__)
@@ -67,10 +68,10 @@ def _prepare(command: ScriptCommand, claim: ExitStack) -> Callable[[], dict[str,
     if fold is not None and (metrics := finished(single.folder)) is not None:
         logger.info("%s holds this fold, which is finished.", single.folder)
         return lambda: metrics
-    run = single.prepare()
+    started = single.start()
     if fold is not None and command.training_args.should_save:
         save_arguments(command.folder, arguments)
-    return run.execute
+    return lambda: execute(started)
 
 
 def _check(command: ScriptCommand) -> str | None:

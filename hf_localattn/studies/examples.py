@@ -21,10 +21,10 @@ from hf_localattn.metrics.squad_scores import answer_scores, is_blank
 from hf_localattn.names import find_files, read_run
 from hf_localattn.parsing import read_json
 from hf_localattn.settings.option import options_of
-from hf_localattn.tasks import QuestionAnswering, TextClassification
+from hf_localattn.tasks import QuestionAnswering, Task, TextClassification
 from hf_localattn.training.output_folder import digest_of
 
-FILES: dict[str, tuple[Any, str]] = {
+FILES: dict[str, tuple[type[Task], str]] = {
     "eval_predictions.json": (QuestionAnswering, "validation"),
     "predict_predictions.json": (QuestionAnswering, "test"),
     "predict_results*.txt": (TextClassification, "test"),
@@ -47,7 +47,7 @@ class Predictions:
     """Predicted answers by the id of the question, or classes by the index of the row, in a file."""
 
     file: Path
-    task: Any
+    task: type[Task]
     split: str
     by_key: Mapping[str, str]
 
@@ -126,8 +126,8 @@ def _find_rows(predictions: Sequence[Predictions], path: str) -> tuple[Dataset, 
     known = options_of(task.DataArguments)
     settings = {name: value for name, value in arguments.items() if name in known}
     settings |= {"dataset_name": None, "dataset_config_name": None, "test_file": path}
-    training_args = task.TrainingArguments(output_dir="unused", do_train=True, do_eval=True, do_predict=True)
-    rows = task(task.DataArguments(**settings), training_args).read(path, False)
+    reading = task(task.DataArguments(**settings))
+    rows, _ = reading.read(path, reading.layout, labeled=False, predicted=True)
     for part in predictions:
         kept = [index for index, key in enumerate(_keys(rows)) if key in part.by_key]
         chosen = rows.select(kept)

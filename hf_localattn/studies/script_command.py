@@ -20,14 +20,11 @@ from hf_localattn.settings.option import GROWS
 from hf_localattn.settings.reading import build_arguments
 from hf_localattn.settings.stock import all_options
 from hf_localattn.studies.processes import ScriptRun
-from hf_localattn.tasks import DataArguments, Run, Task, prepare_run
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.tasks import DataArguments, Task
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, argument_classes
 from hf_localattn.training.output_folder import arguments_of, check_same_run, check_unused
-
-
-def argument_classes(task: type[Task]) -> tuple[type, ...]:
-    """Return the dataclasses of a script's options: model, data, training."""
-    return ModelArguments, task.DataArguments, task.TrainingArguments
+from hf_localattn.training.prepare import prepare
+from hf_localattn.training.run import Started, start
 
 
 @dataclass
@@ -91,13 +88,13 @@ class ScriptCommand:
         training_args.output_dir = str(self.folder / f"seed-{seed}")
         return dataclasses.replace(self, training_args=training_args)
 
-    def prepare(self) -> Run:
-        """Load data and model, and check all arguments."""
-        return prepare_run(self.task, self.model_args, self.data_args, self.training_args)
+    def start(self) -> Started:
+        """Load data and model, check all arguments, and build the trainer."""
+        return start(prepare(self.task, self.model_args, self.data_args, self.training_args))
 
     def check(self) -> TrainingArguments:
-        """Prepare a run to raise errors before the first process starts, and return its training arguments."""
-        args = self.prepare().trainer.args
+        """Start a run to raise errors before the first process starts, and return its training arguments."""
+        args = self.start().trainer.args
         gc.collect()  # a trainer and its model refer to each other
         torch.cuda.empty_cache()
         return args

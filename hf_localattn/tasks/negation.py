@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import datasets
 import torch
-from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    DataCollatorForTokenClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainingArguments,
+)
 
 from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import (
@@ -39,8 +44,8 @@ from hf_localattn.models.negation_model import ModelLabeler, knows_cues
 from hf_localattn.models.negation_reading import Reading
 from hf_localattn.names import split_paths
 from hf_localattn.settings.data import NegationDataArguments
-from hf_localattn.tasks.task import LIMITS, Encoder, Scored, Splits, Task, choose_labels, label_fields
-from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.tasks.labels import Head, choose_labels, label_fields
+from hf_localattn.tasks.task import LIMITS, Encoder, Encoding, Rows, Scored, Split, Target, Task, select_features
 
 logger = logging.getLogger(__name__)
 
@@ -65,83 +70,88 @@ class NegationScope(Task):
     own_metrics = ("negation_scope",)
     scores_tokens = True
     group_column = "sentence_id"  # rows of the same sentence must not be in both training and test data
-    score_names: tuple[str, ...] = ("f1", "precision", "recall", "scope_exact_match")
+    score_names: ClassVar[tuple[str, ...]] = ("f1", "precision", "recall", "scope_exact_match")
     args: NegationDataArguments
-    names: list[str]
 
-    def __init__(self, args: NegationDataArguments, training_args: Any):
-        super().__init__(args, training_args)
-        check_convention(args.convention)
-        self.examples: dict[str, ScopeExamples] = {}
-        """Rows and words of the features of each split."""
+    def check(self, training_args: TrainingArguments) -> None:
+        check_convention(self.args.convention)
 
-    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
+    def read(
+        self, data: Data, layout: Any = None, *, labeled: bool, predicted: bool = False
+    ) -> tuple[datasets.Dataset, Any]:
         args = self.args
         paths = split_paths(data) if isinstance(data, str) else []
-        return load_negation(
+        rows = load_negation(
             paths if len(paths) > 1 else data,
             **vars(args.corpus),
             require_scopes=labeled,
             skip_empty=args.skip_empty,
         )
+        return rows, None
 
-    def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
+    def choose_target(self, rows: Rows, layout: Any, head: Head) -> Target:
         corpus = self.args.corpus
         kinds = kinds_of(corpus.cues) if corpus.all_sentences else ()
         cue_labels = [label for label in CUE_LABELS if label.startswith(kinds)]
         labels = Labels(SINGLE_LABEL, (*SCOPE_LABELS, *cue_labels))
-        self.names = list(choose_labels(labels, model_args, config, trained=True, fixed=True).names)
-        self.metrics = {"loss": False} | dict.fromkeys(self.score_names, True)
-        if "validation" in data and has_tags(data["validation"]):
-            self.metrics |= dict.fromkeys(OFFICIAL_SCORES, True)
-        return label_fields(self.names)
+        labels = choose_labels(labels, replace(head, is_trained=True), fixed=True)
+        metrics = {"loss": False} | dict.fromkeys(self.score_names, True)
+        if "validation" in rows and has_tags(rows["validation"]):
+            metrics |= dict.fromkeys(OFFICIAL_SCORES, True)
+        examples = [[0, 1]]
+        return Target(
+            metrics,
+            labels,
+            label_fields(labels.names),
+            own_metrics=self.own_metrics,
+            examples=(examples, examples),
+        )
 
-    def prepare_rows(self, data: Splits) -> Splits:
-        if "train" in data and not any(chain.from_iterable(data["train"]["scope"][:])):
+    def prepare_rows(self, rows: Rows, target: Target) -> Rows:
+        if "train" in rows and not any(chain.from_iterable(rows["train"]["scope"][:])):
             raise ValueError("No train row has a word in scope: give training data with scopes.")
-        if {"train", "validation"} <= data.keys() and self.args.validation_file not in (None, self.args.train_file):
-            check_apart(data["train"], data["validation"])
-        for split, rows in data.items():
-            logger.info("%s: %s.", split, describe_cues(rows))
-        return data
+        if {"train", "validation"} <= rows.keys() and self.args.validation_file not in (None, self.args.train_file):
+            check_apart(rows["train"], rows["validation"])
+        for name, split in rows.items():
+            logger.info("%s: %s.", name, describe_cues(split))
+        return rows
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        if self.training_args.do_train:
+    def adapt(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, training_args: TrainingArguments
+    ) -> Encoding:
+        if training_args.do_train:
             add_cue_marker(tokenizer, model)
         check_knows_cues(tokenizer)
         prepare_tokenizer(tokenizer)
-        super().adapt(model, tokenizer)
+        return super().adapt(model, tokenizer, training_args)
 
-    def encoder(self, split: str) -> Encoder:
-        label_ids = {name: index for index, name in enumerate(self.names)}
-        return scope_features, {"max_length": self.max_length, "label_ids": label_ids}
+    def encoder(self, split: str, target: Target, encoding: Encoding) -> Encoder:
+        label_ids = {name: index for index, name in enumerate(target.names)}
+        return scope_features, {"max_length": encoding.max_length, "label_ids": label_ids}
 
-    def metric_examples(self) -> tuple[Any, Any]:
-        return [[0, 1]], [[0, 1]]
-
-    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
+    def finish_features(
+        self, name: str, rows: datasets.Dataset, features: datasets.Dataset, encoding: Encoding
+    ) -> Split:
         # Scopes are scored over all rows: that of a cue which the model does not see is predicted to be empty.
         _, unseen = count_unseen(rows, features)
         cue_lengths = [sum(cue) for cue in rows["cue"][:]]
         kept = [row for row, length in enumerate(cue_lengths) if not length or unseen[row] < length]
-        features = self.select(split, features, kept)
-        examples = ScopeExamples(rows, kept, features["word_indices"][:])
-        self.examples[split] = examples
-        if split == "train":  # count only the rows that are trained on
-            self.rows[split] = rows.select(kept)
-        if not examples.true_scopes:
-            features = features.remove_columns("labels")
-        return features.remove_columns("word_indices")
+        split = select_features(name, rows, features, kept, encoding.max_length)
+        split = replace(split, words=split.features["word_indices"][:])
+        removed = ["word_indices"] if examples_of(split).true_scopes else ["word_indices", "labels"]
+        split = replace(split, features=split.features.remove_columns(removed))
+        # count only the rows that are trained on
+        return replace(split, rows=rows.select(kept), kept=range(len(kept))) if name == "train" else split
 
-    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+    def score(self, split: Split, outputs: Any, target: Target, encoding: Any = None) -> Scored:
         """Return the scope of each row, and the scores, from logits (features, tokens, labels)."""
-        examples = self.examples[split]
-        scopes = examples.scopes(outputs, self.names, self.args.convention)
+        examples = examples_of(split)
+        scopes = examples.scopes(outputs, target.names, self.args.convention)
         true_scopes = examples.true_scopes
         if true_scopes is None:
             return Scored(scopes, {})
         scores = load_metric("negation_scope").compute(predictions=scopes, references=true_scopes)
-        scores |= self.official_scores(examples.rows, scopes)
+        scores |= self.official_scores(split.rows, scopes)
         return Scored(scopes, scores, pair=(scopes, true_scopes))
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:
@@ -159,27 +169,26 @@ class NegationScope(Task):
             pos=[sentence[0]["pos"] for sentence in sentences],
         )
 
-    def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
+    def files(self, split: Split, predictions: Any, target: Target) -> dict[str, str]:
         """Return `predictions.jsonl`, with a JSON line for each of `lines_of`.
 
         Rows with part-of-speech tags are also written in the columns of *SEM 2012, to `starsem_predicted.txt` and, if
         their scopes are known, to `starsem_gold.txt`.
         """
-        rows = self.rows[split]
         lines = [json.dumps(line, ensure_ascii=False) for line in self.lines_of(split, predictions)]
         files = {"predictions.jsonl": "".join(f"{line}\n" for line in lines)}
-        if has_tags(rows):
-            files["starsem_predicted.txt"] = format_starsem(self.sentences_with(rows, predictions))
-            if self.examples[split].true_scopes:
-                files["starsem_gold.txt"] = format_starsem(group_sentences(rows))
+        if has_tags(split.rows):
+            files["starsem_predicted.txt"] = format_starsem(self.sentences_with(split.rows, predictions))
+            if examples_of(split).true_scopes:
+                files["starsem_gold.txt"] = format_starsem(group_sentences(split.rows))
         return files
 
-    def lines_of(self, split: str, predictions: Any) -> Iterator[dict[str, Any]]:
+    def lines_of(self, split: Split, predictions: Any) -> Iterator[dict[str, Any]]:
         """Yield each row with its predicted scope and, if known, its `scope`."""
         names = ["id", "tokens", "cue"]
-        if self.examples[split].true_scopes:
+        if examples_of(split).true_scopes:
             names.append("scope")
-        for row, scope in zip(self.rows[split].select_columns(names), predictions, strict=True):
+        for row, scope in zip(split.rows.select_columns(names), predictions, strict=True):
             yield {**row, "predicted_scope": scope}
 
 
@@ -202,23 +211,31 @@ class NegationDetection(NegationScope):
     )
     rows_beyond_limit = 1
 
-    def prepare_rows(self, data: Splits) -> Splits:
-        prepared = super().prepare_rows(data)
-        for split, rows in prepared.items():
-            limit = getattr(self.args, LIMITS[split]) if split in LIMITS else None
-            prepared[split] = add_questions(rows, limit)
-        return prepared
+    def prepare_rows(self, rows: Rows, target: Target) -> Rows:
+        prepared = super().prepare_rows(rows, target)
+        limits = {name: getattr(self.args, LIMITS[name]) if name in LIMITS else None for name in prepared}
+        return {name: add_questions(split, limits[name]) for name, split in prepared.items()}
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        super().adapt(model, tokenizer)
-        self.finder = NegationFinder(ModelLabeler(model, tokenizer, self.max_length))
+    def adapt(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, training_args: TrainingArguments
+    ) -> Encoding:
+        encoding = super().adapt(model, tokenizer, training_args)
+        NegationFinder(ModelLabeler(model, tokenizer, encoding.max_length))  # checks that the model can find cues
+        return encoding
 
-    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+    def complete_outputs(self, outputs: Any, split: Split, model: Any, encoding: Encoding) -> Any:
+        """Return the logits, and the negations that the model finds in each sentence."""
+        finder = NegationFinder(ModelLabeler(model, encoding.tokenizer, encoding.max_length))
+        sentences = [question["tokens"] for question, *_ in group_sentences(split.rows)]
+        with torch.inference_mode():  # the model evaluates already
+            findings = finder.find(sentences, Reading(self.args.convention))
+        return outputs, [[(finding.cue, list(map(int, finding.scope))) for finding in each] for each in findings]
+
+    def score(self, split: Split, outputs: Any, target: Target, encoding: Any = None) -> Scored:
         """Return the negations found in each sentence, and the scores."""
-        examples = self.examples[split]
-        sentences = group_sentences(examples.rows)
-        predicted = self._find([question["tokens"] for question, *_ in sentences])
-        true = [[_negation(row) for row in rows] for _, *rows in sentences]
+        logits, predicted = outputs
+        examples = examples_of(split)
+        true = [[_negation(row) for row in rows] for _, *rows in group_sentences(split.rows)]
         if not any(true):
             return Scored(predicted, {})
         annotated = annotated_kinds(examples.rows)
@@ -226,18 +243,13 @@ class NegationDetection(NegationScope):
         cue_scores = _prefixed_scores("cue", _cues, scored, true)
         if examples.true_scopes is None:
             return Scored(predicted, cue_scores)
-        scopes = examples.scopes(outputs, self.names, self.args.convention)
-        scopes = [scope for row, scope in zip(examples.rows, scopes, strict=True) if any(row["cue"])]
+        scopes = examples.scopes(logits, target.names, self.args.convention)
+        scopes = [scope for row, scope in zip(split.rows, scopes, strict=True) if any(row["cue"])]
         true_scopes = [scope for _, scope in chain.from_iterable(true)]
         scores = _prefixed_scores("end_to_end", _scope_words, scored, true) | cue_scores
         scores |= load_metric("negation_scope").compute(predictions=scopes, references=true_scopes)
-        scores |= self.official_scores(examples.rows, scored)
+        scores |= self.official_scores(split.rows, scored)
         return Scored(predicted, scores, pair=(scopes, true_scopes))
-
-    def _find(self, sentences: list[list[str]]) -> list[list[Negation]]:
-        with torch.inference_mode():  # the model evaluates already
-            findings = self.finder.find(sentences, Reading(self.args.convention))
-        return [[(finding.cue, list(map(int, finding.scope))) for finding in sentence] for sentence in findings]
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:
         """Return the sentences with the predicted negations that are scored, so that files have the same scores."""
@@ -251,15 +263,20 @@ class NegationDetection(NegationScope):
             sentences.append(sentence)
         return sentences
 
-    def lines_of(self, split: str, predictions: list[list[Negation]]) -> Iterator[dict[str, Any]]:
+    def lines_of(self, split: Split, predictions: list[list[Negation]]) -> Iterator[dict[str, Any]]:
         """Yield each sentence with its predicted negations and the true ones, if known."""
-        for (question, *rows), predicted in zip(group_sentences(self.rows[split]), predictions, strict=True):
+        for (question, *rows), predicted in zip(group_sentences(split.rows), predictions, strict=True):
             yield {
                 "sentence_id": question["sentence_id"],
                 "tokens": question["tokens"],
                 "negations": [_as_record(_negation(row)) for row in rows],
                 "predicted_negations": list(map(_as_record, predicted)),
             }
+
+
+def examples_of(split: Split) -> ScopeExamples:
+    """Return the rows of a split with the words of its features."""
+    return ScopeExamples(split.rows, list(split.kept), [list(words) for words in split.words])
 
 
 def annotated_kinds(rows: datasets.Dataset) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import datasets
 import numpy as np
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import TrainingArguments
 
 from hf_localattn.data.folds import warn_of_lone_classes
 from hf_localattn.data.labels import (
@@ -30,14 +30,24 @@ from hf_localattn.data.words import load_label_names
 from hf_localattn.errors import join_names
 from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
-from hf_localattn.settings.columns import TokenColumns
+from hf_localattn.settings.columns import TextColumns, TokenColumns
 from hf_localattn.settings.data import GLUE as GLUE
 from hf_localattn.settings.data import TextClassificationDataArguments
-from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields, table_of
-from hf_localattn.training.arguments import ModelArguments
-from hf_localattn.training.calibration import calibrate, expected_calibration_error, last_layer
-from hf_localattn.training.class_weights import read_class_weights, weighted_loss
-from hf_localattn.training.trainer import TaskTrainer
+from hf_localattn.tasks.class_weights import read_class_weights, weighted_loss
+from hf_localattn.tasks.labels import Head, choose_labels, label_fields
+from hf_localattn.tasks.task import (
+    Encoder,
+    Encoding,
+    Loss,
+    Rows,
+    Scored,
+    Split,
+    Target,
+    Task,
+    labeled_outputs,
+    open_for_table,
+    table_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -64,12 +74,9 @@ class TextClassification(Task):
     class_column = "label"
     streams = True
     args: TextClassificationDataArguments
-    labels: Labels
-    temperature: float | None = None
-    """Divisor of the trained model's logits; None without `--temperature_scaling`."""
 
-    def __init__(self, args: TextClassificationDataArguments, training_args: Any):
-        super().__init__(args, training_args)
+    def check(self, training_args: TrainingArguments) -> None:
+        args = self.args
         if args.class_weights and not training_args.do_train:
             raise ValueError("--class_weights needs --do_train.")
         if args.temperature_scaling and not (training_args.do_train and training_args.do_eval):
@@ -78,61 +85,67 @@ class TextClassification(Task):
             training_args.prediction_loss_only or training_args.fsdp or training_args.deepspeed
         ):
             raise ValueError("--temperature_scaling excludes --prediction_loss_only, --fsdp and --deepspeed.")
-        self.columns = args.layout
-        if args.label_names_file is not None:
-            names = load_label_names(args.label_names_file, TokenColumns(label=self.columns.name_of("label")))
-            self.columns = replace(self.columns, names=tuple(names))
 
-    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        source = self.open_for_table(data, "texts and labels", labeled)
-        columns = complete_columns(self.columns, source, require_labels=labeled)
-        self.columns = replace(self.columns, vector_length=columns.vector_length)
-        return load_texts(source, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
+    @property
+    def layout(self) -> TextColumns:
+        columns = self.args.layout
+        if self.args.label_names_file is None:
+            return columns
+        names = load_label_names(self.args.label_names_file, TokenColumns(label=columns.name_of("label")))
+        return replace(columns, names=tuple(names))
 
-    def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
-        labels_by_split = map(labels_of, data.values())
-        of_data = next((labels for labels in labels_by_split if labels is not None), None)
-        self.labels = choose_labels(
-            of_data,
-            model_args,
-            config,
-            trained=self.training_args.do_train,
-            fixed=self.columns.names is not None,
-        )
-        self._check_labels()
-        have_pairs = {"text_pair" in rows.column_names for rows in data.values()}
+    def read(
+        self, data: Data, layout: TextColumns, *, labeled: bool, predicted: bool = False
+    ) -> tuple[datasets.Dataset, TextColumns]:
+        source = open_for_table(data, "texts and labels", predicted)
+        columns = complete_columns(layout, source, require_labels=labeled)
+        rows = load_texts(source, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
+        return rows, replace(layout, vector_length=columns.vector_length)
+
+    def choose_target(self, rows: Rows, layout: TextColumns, head: Head) -> Target:
+        of_splits = map(labels_of, rows.values())
+        of_data = next((labels for labels in of_splits if labels is not None), None)
+        labels = choose_labels(of_data, head, fixed=layout.names is not None)
+        self._check_labels(labels, layout.vector_length)
+        have_pairs = {"text_pair" in split.column_names for split in rows.values()}
         if len(have_pairs) > 1:
             raise ValueError("Some splits have pairs of texts, others single texts: give --text_column_names.")
-        warn_of_lone_classes(data, "label", self.args.held_out)
-        self._choose_scores()
-        logger.info("Predicting %s of %s.", self.labels, "pairs of texts" if any(have_pairs) else "texts")
-        return {**label_fields(self.labels.names), "problem_type": self.labels.problem_type}
+        warn_of_lone_classes(rows, "label", self.args.held_out)
+        metrics = self._metrics(labels)
+        logger.info("Predicting %s of %s.", labels, "pairs of texts" if any(have_pairs) else "texts")
+        examples = _metric_examples(labels)
+        return Target(
+            metrics,
+            labels,
+            {**label_fields(labels.names), "problem_type": labels.problem_type},
+            examples=(examples, examples),
+            has_classes=labels.problem_type == SINGLE_LABEL,
+        )
 
-    def _choose_scores(self) -> None:
-        """Choose the scores that suit the labels. The first one selects the best model."""
-        args = self.args
-        self.has_classes = self.labels.problem_type == SINGLE_LABEL
-        names = REPORTED[self.labels.problem_type]
-        if self.has_classes and self.labels.num_labels == 2:
-            names = (*names, "f1")
-        possible = (*names, *ON_REQUEST) if self.has_classes else names
-        if args.metric_name not in (None, *possible):
-            raise ValueError(
-                f"--metric_name {args.metric_name} is not for {self.labels}; choose one of {', '.join(possible)}."
-            )
-        first = () if args.metric_name is None else (args.metric_name,)
-        self.combined: tuple[str, ...] = ()
-        if args.task_name is not None:
-            names = GLUE_METRICS.get(args.task_name, names)
-            self.combined = names if len(names) > 1 else ()
-        self.score_names = tuple(dict.fromkeys((*names, *first)))
-        combined = (COMBINED,) if self.combined else ()
-        in_order = (*first, "loss", *combined, *self.score_names)
-        self.metrics = {name: name not in LOWER_IS_BETTER for name in in_order}
+    def _metrics(self, labels: Labels) -> dict[str, bool]:
+        """Return the scores that suit the labels. The first one selects the best model."""
+        wanted = self.args.metric_name
+        usual = _usual_scores(labels)
+        possible = (*usual, *ON_REQUEST) if labels.problem_type == SINGLE_LABEL else usual
+        if wanted not in (None, *possible):
+            raise ValueError(f"--metric_name {wanted} is not for {labels}; choose one of {', '.join(possible)}.")
+        first = () if wanted is None else (wanted,)
+        combined = (COMBINED,) if self._combined() else ()
+        in_order = (*first, "loss", *combined, *self._score_names(labels))
+        return {name: name not in LOWER_IS_BETTER for name in in_order}
 
-    def _check_labels(self) -> None:
-        labels = self.labels
-        length = self.columns.vector_length
+    def _score_names(self, labels: Labels) -> tuple[str, ...]:
+        """Return the reported scores: those of GLUE's task or of the labels, then that of `--metric_name`."""
+        names = GLUE_METRICS[self.args.task_name] if self.args.task_name is not None else _usual_scores(labels)
+        wanted = () if self.args.metric_name is None else (self.args.metric_name,)
+        return tuple(dict.fromkeys((*names, *wanted)))
+
+    def _combined(self) -> tuple[str, ...]:
+        """Return the scores whose mean GLUE's combined score is: those of a task with several."""
+        names = () if self.args.task_name is None else GLUE_METRICS[self.args.task_name]
+        return names if len(names) > 1 else ()
+
+    def _check_labels(self, labels: Labels, length: int | None) -> None:
         if self.args.class_weights and labels.problem_type != SINGLE_LABEL:
             raise ValueError(f"--class_weights needs one class as the label of each text, not {labels}.")
         if self.args.temperature_scaling and labels.problem_type == REGRESSION:
@@ -147,87 +160,85 @@ class TextClassification(Task):
                 f" {labels.num_labels}."
             )
 
-    def prepare_rows(self, data: Splits) -> Splits:
-        prepared = Splits()
-        for split, rows in data.items():
-            check_input_columns(self.args.name_of(split), rows, self.labels.names)
-            may_be_missing = split.startswith("test")
-            prepared[split] = number_labels(rows, self.labels, may_be_missing=may_be_missing)
-        if self.args.class_weights and self.compute_loss is None:  # not again for each part of a stream
-            names = self.labels.names
-            weights = read_class_weights(self.args.class_weights, names, prepared["train"]["label"][:])
-            smoothing = self.training_args.label_smoothing_factor
-            self.compute_loss = partial(weighted_loss, weights=weights, label_smoothing=smoothing)
-            texts = [f"{name} {weight:.3g}" for name, weight in zip(names, weights, strict=True)]
-            logger.info("Class weights: %s.", join_names(texts, 20))
+    def prepare_rows(self, rows: Rows, target: Target) -> Rows:
+        assert target.labels is not None
+        prepared = Rows()
+        for name, split in rows.items():
+            check_input_columns(self.args.name_of(name), split, target.names)
+            prepared[name] = number_labels(split, target.labels, may_be_missing=name.startswith("test"))
         return prepared
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        super().adapt(model, tokenizer)
-        if self.args.temperature_scaling:
-            last_layer(model)
+    def choose_loss(self, rows: Rows, target: Target, label_smoothing: float) -> Loss | None:
+        if not self.args.class_weights:
+            return None
+        weights = read_class_weights(self.args.class_weights, target.names, rows["train"]["label"][:])
+        texts = [f"{name} {weight:.3g}" for name, weight in zip(target.names, weights, strict=True)]
+        logger.info("Class weights: %s.", join_names(texts, 20))
+        return partial(weighted_loss, weights=weights, label_smoothing=label_smoothing)
 
-    def finish_model(self, trainer: TaskTrainer) -> dict[str, float]:
-        if not self.args.temperature_scaling:
-            return {}
-        self.temperature = calibrate(trainer, self.features["validation"], self.labels.problem_type)
-        return {"temperature": self.temperature}
+    @property
+    def is_calibrated(self) -> bool:
+        return self.args.temperature_scaling
 
-    def encoder(self, split: str) -> Encoder:
-        return tokenize_texts, {"max_length": self.max_length}
+    def encoder(self, split: str, target: Target, encoding: Encoding) -> Encoder:
+        return tokenize_texts, {"max_length": encoding.max_length}
 
-    def metric_examples(self) -> tuple[Any, Any]:
-        if self.labels.problem_type == REGRESSION:
-            values: Any = np.array([0.0, 1.0, 2.0], dtype=np.float32)
-        elif self.labels.problem_type == MULTI_LABEL:
-            values = np.eye(self.labels.num_labels, dtype=int)
-        else:
-            values = np.arange(self.labels.num_labels)
-        return values, values
-
-    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+    def score(self, split: Split, outputs: Any, target: Target, encoding: Any = None) -> Scored:
         """Return the logits, the reported scores, and GLUE's combined score for tasks with several metrics.
 
         If some test rows have no label, the scores are those of the others, and `labeled_samples` counts these.
         """
-        problem_type = self.labels.problem_type
-        logits, labels, scores = self.of_labeled_rows(split, outputs, labels)
+        assert target.labels is not None
+        problem_type = target.labels.problem_type
+        logits, labels, scores = labeled_outputs(split, outputs)
         if not len(labels):  # test rows of GLUE
             return Scored(outputs, {})
         predictions = predictions_from_logits(logits, problem_type)
-        scores |= {name: SCORES[name](predictions, labels) for name in self.score_names}
-        if self.combined:
-            scores[COMBINED] = float(np.mean([scores[name] for name in self.combined]))
-        if self.temperature is not None:
-            uncalibrated = logits * self.temperature
-            scores["calibration_error"] = expected_calibration_error(logits, labels, problem_type)
-            scores["calibration_error_before"] = expected_calibration_error(uncalibrated, labels, problem_type)
+        scores |= {name: SCORES[name](predictions, labels) for name in self._score_names(target.labels)}
+        if combined := self._combined():
+            scores[COMBINED] = float(np.mean([scores[name] for name in combined]))
         is_number = problem_type == REGRESSION
-        report = None if is_number else class_report(predictions, labels, self.labels.names)
+        report = None if is_number else class_report(predictions, labels, target.labels.names)
         return Scored(outputs, scores, pair=(predictions, labels), report=report)
 
-    def constant_outputs(self, split: str) -> Any:
-        targets = np.asarray(self.features["train"]["label"][:])
-        if self.has_classes:
-            targets = np.eye(self.labels.num_labels)[targets]
+    def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
+        assert target.labels is not None
+        targets = np.asarray(train.features["label"][:])
+        if target.has_classes:
+            targets = np.eye(target.labels.num_labels)[targets]
         mean = targets.reshape(len(targets), -1).mean(axis=0)
-        if self.labels.problem_type == MULTI_LABEL:
+        if target.labels.problem_type == MULTI_LABEL:
             mean = mean - 0.5  # a class is predicted if its logit is positive
-        return np.tile(mean, (len(self.features[split]), 1))
+        return np.tile(mean, (len(split.features), 1))
 
-    def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
+    def files(self, split: Split, predictions: Any, target: Target) -> dict[str, str]:
         """Return predictions.csv, and predict_results.txt (for GLUE predict_results_cola.txt and the like).
 
         A class is written as its name, a set of classes as a JSON list, a score with three decimals.
         """
+        assert target.labels is not None
         task = "" if self.args.task_name is None else f"_{self.args.task_name}"
-        ending = "-mm" if split == "test_mismatched" else ""
-        rows = self.rows[split]
-        texts = format_predictions(predictions, self.labels)
-        shares = probabilities_from_logits(predictions, self.labels.problem_type)
-        if self.labels.problem_type == REGRESSION:
+        ending = "-mm" if split.name == "test_mismatched" else ""
+        texts = format_predictions(predictions, target.labels)
+        shares = probabilities_from_logits(predictions, target.labels.problem_type)
+        if target.labels.problem_type == REGRESSION:
             shares = shares[:, :0]
         return {
-            f"predict_results{task}{ending}.txt": table_of(rows, texts),
-            f"predictions{ending}.csv": prediction_table(rows, self.labels.names, texts, shares),
+            f"predict_results{task}{ending}.txt": table_of(split.rows, texts),
+            f"predictions{ending}.csv": prediction_table(split.rows, target.labels.names, texts, shares),
         }
+
+
+def _usual_scores(labels: Labels) -> tuple[str, ...]:
+    """Return the names of the scores that are always reported."""
+    names = REPORTED[labels.problem_type]
+    return (*names, "f1") if labels.problem_type == SINGLE_LABEL and labels.num_labels == 2 else names
+
+
+def _metric_examples(labels: Labels) -> np.ndarray:
+    """Return predictions that have all labels."""
+    if labels.problem_type == REGRESSION:
+        return np.array([0.0, 1.0, 2.0], dtype=np.float32)
+    if labels.problem_type == MULTI_LABEL:
+        return np.eye(labels.num_labels, dtype=int)
+    return np.arange(labels.num_labels)

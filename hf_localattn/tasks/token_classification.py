@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 import datasets
 import numpy as np
 import torch
-from transformers import DataCollatorForTokenClassification, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    DataCollatorForTokenClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainingArguments,
+)
 
 from hf_localattn.data.column_files import UNSPECIFIED
 from hf_localattn.data.labels import SINGLE_LABEL, Labels, sorted_labels
@@ -35,9 +40,10 @@ from hf_localattn.metrics.word_scores import (
     find_stray_tag,
     select_metrics,
 )
+from hf_localattn.settings.columns import TokenColumns
 from hf_localattn.settings.data import TokenClassificationDataArguments
-from hf_localattn.tasks.task import Encoder, Scored, Splits, Task, choose_labels, label_fields
-from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.tasks.labels import Head, choose_labels, label_fields
+from hf_localattn.tasks.task import Encoder, Encoding, Rows, Scored, Split, Target, Task, select_features
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +53,19 @@ OWN_METRICS: dict[Any, tuple[str, ...]] = {
     diagnosis_scores: ("error_diagnosis", "entities"),
 }
 """Metrics that can read labels with such scores."""
+
+
+@dataclass(frozen=True)
+class WordLayout:
+    """Layout of sentences with labels.
+
+    Args:
+        columns: Columns, with the names of labels that are declared.
+        labels (*optional*): Labels of the first split that is read, with all its rows.
+    """
+
+    columns: TokenColumns
+    labels: frozenset[str] = field(default_factory=frozenset)
 
 
 class TokenClassification(Task):
@@ -62,110 +81,116 @@ class TokenClassification(Task):
     collator_class = DataCollatorForTokenClassification
     scores_tokens = True
     streams = True
-    own_metrics: tuple[str, ...] = ("entities", "error_detection", "error_diagnosis")  # before the labels are known
+    own_metrics = ("entities", "error_detection", "error_diagnosis")
     args: TokenClassificationDataArguments
-    names: list[str]
 
-    def __init__(self, args: TokenClassificationDataArguments, training_args: Any):
-        super().__init__(args, training_args)
-        self.columns = args.columns
-        if args.label_names_file is not None:
-            self.columns = replace(self.columns, names=load_label_names(args.label_names_file, self.columns))
-        self.data_labels: set[str] = set()
-        """Labels of the first split that is read."""
-        self.seen: dict[str, Any] = {}
-        """Indices of the words that the model sees, per split and sentence."""
+    @property
+    def layout(self) -> WordLayout:
+        columns = self.args.columns
+        if self.args.label_names_file is not None:
+            columns = replace(columns, names=load_label_names(self.args.label_names_file, columns))
+        return WordLayout(columns)
 
-    def read(self, data: Data, labeled: bool) -> datasets.Dataset:
-        if isinstance(data, Source) and isinstance(data.rows, datasets.Dataset) and self.columns.names is None:
-            self.columns = replace(self.columns, names=class_names(data.rows, self.columns))
-        sentences = load_sentences(data, self.columns, require_labels=labeled, skip_empty=self.args.skip_empty)
-        if not self.data_labels:  # in the first split, with all rows, even if max_train_samples uses only some
+    def read(
+        self, data: Data, layout: WordLayout, *, labeled: bool, predicted: bool = False
+    ) -> tuple[datasets.Dataset, WordLayout]:
+        columns = layout.columns
+        if isinstance(data, Source) and isinstance(data.rows, datasets.Dataset) and columns.names is None:
+            columns = replace(columns, names=class_names(data.rows, columns))
+        sentences = load_sentences(data, columns, require_labels=labeled, skip_empty=self.args.skip_empty)
+        labels = layout.labels
+        if not labels:  # in the first split, with all rows, even if max_train_samples uses only some
             name = data.name if isinstance(data, Source) else str(data)
             _check_scheme(sentences)
-            self.data_labels.update(chain.from_iterable(sentences["labels"]), format_labels(name))
-        return sentences
+            labels = frozenset([*chain.from_iterable(sentences["labels"]), *format_labels(name)])
+        return sentences, WordLayout(columns, labels)
 
-    def choose_labels(self, data: Splits, model_args: ModelArguments, config: Any) -> dict[str, Any]:
-        names = self.columns.names or sorted_labels(self.data_labels)
+    def choose_target(self, rows: Rows, layout: WordLayout, head: Head) -> Target:
+        names = layout.columns.names or sorted_labels(layout.labels)
         of_data = Labels(SINGLE_LABEL, tuple(names)) if names else None
-        labels = choose_labels(of_data, model_args, config, trained=self.training_args.do_train)
-        self.names = list(labels.names)
-        self.score_words, self.reported = select_metrics(self.names)
-        self.own_metrics = OWN_METRICS.get(self.score_words, ())
-        self.metrics = {name: name not in LOWER_IS_BETTER for name in ("loss", *self.reported)}
-        logger.info("Predicting one of %d labels of each word: %s.", len(self.names), ", ".join(self.names))
-        return label_fields(self.names)
+        labels = choose_labels(of_data, head)
+        score_words, reported = select_metrics(list(labels.names))
+        logger.info("Predicting one of %d labels of each word: %s.", labels.num_labels, ", ".join(labels.names))
+        return Target(
+            {name: name not in LOWER_IS_BETTER for name in ("loss", *reported)},
+            labels,
+            label_fields(labels.names),
+            own_metrics=OWN_METRICS.get(score_words, ()),
+            examples=([list(labels.names)], [list(labels.names)]),
+        )
 
-    def prepare_rows(self, data: Splits) -> Splits:
-        for sentences in data.values():
-            check_labels(sentences, self.names)
-        return data  # `encoder` numbers the labels
+    def prepare_rows(self, rows: Rows, target: Target) -> Rows:
+        for sentences in rows.values():
+            check_labels(sentences, target.names)
+        return rows  # `encoder` numbers the labels
 
-    def adapt(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    def adapt(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, training_args: TrainingArguments
+    ) -> Encoding:
         prepare_tokenizer(tokenizer)
-        super().adapt(model, tokenizer)
+        return super().adapt(model, tokenizer, training_args)
 
-    def encoder(self, split: str) -> Encoder:
+    def encoder(self, split: str, target: Target, encoding: Encoding) -> Encoder:
         options = {
-            "max_length": self.max_length,
-            "label_ids": {name: index for index, name in enumerate(self.names)},
+            "max_length": encoding.max_length,
+            "label_ids": {name: index for index, name in enumerate(target.names)},
             "label_all_tokens": self.args.label_all_tokens and split == "train",
         }
         return word_features, options
 
-    def metric_examples(self) -> tuple[Any, Any]:
-        return [self.names], [self.names]
-
-    def finish_features(self, split: str, rows: datasets.Dataset, features: datasets.Dataset) -> datasets.Dataset:
-        seen = features["visible_word_ids"][:]
-        self.seen[split] = seen
-        kept = [index for index, words in enumerate(seen) if words]  # the others would have no loss
-        features = self.select(split, features, kept).remove_columns("visible_word_ids")
-        # Without labels there is no loss: the column only marks the first tokens of words.
-        return features if any(rows["labels"]) else features.rename_column("labels", "marks")
+    def finish_features(
+        self, name: str, rows: datasets.Dataset, features: datasets.Dataset, encoding: Encoding
+    ) -> Split:
+        words = features["visible_word_ids"][:]
+        kept = [index for index, seen in enumerate(words) if seen]  # the others would have no loss
+        split = select_features(name, rows, features, kept, encoding.max_length)
+        features = split.features.remove_columns("visible_word_ids")
+        if not any(rows["labels"]):
+            # Without labels there is no loss: the column only marks the first tokens of words.
+            features = features.rename_column("labels", "marks")
+        return replace(split, features=features, words=[words[index] for index in kept])
 
     def keep_outputs(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         return (outputs[0].argmax(dim=-1),)  # the index of the best label of each token
 
-    def score(self, split: str, outputs: Any, labels: Any) -> Scored:
+    def score(self, split: Split, outputs: Any, target: Target, encoding: Any = None) -> Scored:
         """Return the label of each word that the model sees, for sentences with such words, and the scores."""
-        features = self.features[split]
-        is_labeled = "labels" in features.column_names
+        names = np.array(target.names, dtype=object)
+        is_labeled = "labels" in split.features.column_names
         predictions: list[list[str]] = []
         references: list[list[str]] = []
-        for best, marks in zip(outputs, features["labels" if is_labeled else "marks"], strict=True):
+        for best, marks in zip(outputs, split.features["labels" if is_labeled else "marks"], strict=True):
             is_first = np.not_equal(marks, IGNORED)
-            predictions.append(self._names_of(best[: len(marks)][is_first]))
+            predictions.append(names[best[: len(marks)][is_first]].tolist())
             if is_labeled:
-                references.append(self._names_of(np.asarray(marks)[is_first]))
+                references.append(names[np.asarray(marks)[is_first]].tolist())
         if not is_labeled:
             return Scored(predictions, {})
-        scores = self.score_words(predictions, references)
+        score_words, reported = select_metrics(target.names)
+        scores = score_words(predictions, references)
         if not self.args.return_entity_level_metrics:
-            scores = {name: scores[name] for name in self.reported}
+            scores = {name: scores[name] for name in reported}
         return Scored(predictions, scores, pair=(predictions, references))
 
-    def constant_outputs(self, split: str) -> Any:
-        labels = np.concatenate(self.features["train"]["labels"][:])
+    def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
+        labels = np.concatenate(train.features["labels"][:])
         commonest = np.bincount(labels[labels != IGNORED]).argmax()
-        return [np.full(len(ids), commonest) for ids in self.features[split]["input_ids"]]
+        return [np.full(len(ids), commonest) for ids in split.features["input_ids"]]
 
-    def _names_of(self, labels: np.ndarray) -> list[str]:
-        return [self.names[label] for label in labels]
-
-    def files(self, split: str, prefix: str, predictions: Any) -> dict[str, str]:
+    def files(self, split: Split, predictions: Any, target: Target) -> dict[str, str]:
         """Return `predictions.txt`: the labels of each sentence in a line, separated by spaces.
 
         Words that the model does not see get "O" if it is a label, otherwise "_". Sentences left out by `--skip_empty`
         get a blank line.
         """
-        unseen = "O" if "O" in self.names else UNSPECIFIED
-        rows = self.rows[split]
-        predicted = iter(predictions)
+        unseen = "O" if "O" in target.names else UNSPECIFIED
+        by_row = {
+            row: dict(zip(words, labels, strict=True))
+            for row, words, labels in zip(split.kept, split.words, predictions, strict=True)
+        }
         lines = {}
-        for index, tokens, seen in zip(row_indices(rows), rows["tokens"], self.seen[split], strict=True):
-            labels = dict(zip(seen, next(predicted), strict=True)) if seen else {}
+        for row, (index, tokens) in enumerate(zip(row_indices(split.rows), split.rows["tokens"], strict=True)):
+            labels = by_row.get(row, {})
             lines[index] = " ".join(labels.get(word, unseen) for word in range(len(tokens)))
         return {"predictions.txt": "".join(f"{lines.get(index, '')}\n" for index in range(max(lines) + 1))}
 

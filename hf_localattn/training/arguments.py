@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import transformers
 from huggingface_hub.utils.tqdm import enable_progress_bars
@@ -14,9 +15,14 @@ from transformers import TrainingArguments as StockTrainingArguments
 from transformers.trainer_pt_utils import AcceleratorConfig
 from transformers.utils import is_in_notebook
 
+from hf_localattn.errors import named_option
+from hf_localattn.settings.data import DataArguments
 from hf_localattn.settings.model import ModelArguments as ModelArguments
 from hf_localattn.settings.training import NewGenerationArguments, NewTrainingArguments
-from hf_localattn.training.checks import check_values, named_option
+from hf_localattn.training.checks import check_values
+
+if TYPE_CHECKING:
+    from hf_localattn.tasks.task import Task
 
 
 @dataclass
@@ -90,6 +96,22 @@ class TrainingArguments(NewTrainingArguments, StockTrainingArguments):
 @dataclass
 class GenerationTrainingArguments(NewGenerationArguments, TrainingArguments, StockGenerationArguments):
     """`TrainingArguments` of this package and transformers' `Seq2SeqTrainingArguments` in one class."""
+
+
+Arguments = TypeVar("Arguments", bound=StockTrainingArguments)
+
+
+def changed(args: Arguments, **values: Any) -> Arguments:
+    """Return a copy of training arguments with other values, which are not checked again."""
+    copied = copy.copy(args)
+    for name, value in values.items():
+        setattr(copied, name, value)
+    return copied
+
+
+def argument_classes(task: type[Task]) -> tuple[type[ModelArguments], type[DataArguments], type[TrainingArguments]]:
+    """Return the dataclasses of the options of a task: model, data, training."""
+    return ModelArguments, task.DataArguments, GenerationTrainingArguments if task.generates else TrainingArguments
 
 
 def set_up_logging(training_args: TrainingArguments) -> None:

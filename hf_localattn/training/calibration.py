@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,10 +20,11 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from hf_localattn.data.labels import MULTI_LABEL, predictions_from_logits, probabilities_from_logits
+from hf_localattn.data.labels import MULTI_LABEL, Labels, predictions_from_logits, probabilities_from_logits
+from hf_localattn.tasks.task import Split, labeled_outputs
+from hf_localattn.training.trainer import TaskTrainer
 
 logger = logging.getLogger(__name__)
-
 
 LIMIT = math.log(100)
 """Largest logarithm of a temperature, and its smallest with a minus."""
@@ -68,19 +68,31 @@ def last_layer(model: PreTrainedModel) -> nn.Linear:
     return linear[-1]
 
 
-def calibrate(trainer: Any, features: Any, problem_type: str) -> float:
-    """Scale the logits of a model by the temperature that suits labeled features, and return it.
+def calibrate(trainer: TaskTrainer, split: Split, labels: Labels) -> float:
+    """Scale the logits of a model by the temperature that suits a labeled split, and return it.
 
     Raises:
         ValueError: Something after the last linear layer changes the logits, too.
     """
-    output = trainer.predict(features, metric_key_prefix="eval")
-    temperature = fit_temperature(output.predictions, output.label_ids, problem_type)
+    logits = trainer.predict(split.features, metric_key_prefix="eval").predictions.predictions
+    assert split.labels is not None
+    temperature = fit_temperature(logits, split.labels, labels.problem_type)
     with torch.no_grad():
         for parameter in last_layer(trainer.model).parameters():
             parameter.div_(temperature)
-    first_rows = features.select(range(min(len(features), trainer.args.per_device_eval_batch_size)))
-    scaled = trainer.predict(first_rows, metric_key_prefix="eval").predictions
-    if not np.allclose(scaled, output.predictions[: len(scaled)] / temperature, rtol=1e-3, atol=1e-3):
+    scaled = trainer.predict(split.features, metric_key_prefix="eval").predictions.predictions
+    if not np.allclose(scaled, logits / temperature, rtol=1e-3, atol=1e-3):
         raise ValueError("--temperature_scaling: the logits are not those of the last linear layer; leave it out.")
     return temperature
+
+
+def calibration_scores(split: Split, logits: np.ndarray, labels: Labels, temperature: float) -> dict[str, float]:
+    """Return the calibration errors of logits, and of those before their division; {} without labels."""
+    logits, references, _ = labeled_outputs(split, logits)
+    if not len(references):
+        return {}
+    problem_type = labels.problem_type
+    return {
+        "calibration_error": expected_calibration_error(logits, references, problem_type),
+        "calibration_error_before": expected_calibration_error(logits * temperature, references, problem_type),
+    }

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
 import torch
 from transformers import Trainer, get_scheduler
 
+from hf_localattn.errors import named_option
+from hf_localattn.settings.conditions import Use
 from hf_localattn.settings.option import Option, read_value, types_of
 from hf_localattn.settings.stock import STOCK, all_options
+from hf_localattn.tasks.task import Target, Task
 
 SCORE_SCHEDULES = ("reduce_lr_on_plateau", "greedy")
 """Schedules that read `metric_for_best_model`."""
@@ -54,17 +56,22 @@ def _given_options(args: Any) -> Mapping[str, Option]:
     return given
 
 
-def check_task(task: Any) -> None:
-    """Check the training arguments of a task, as far as its labels are known.
+def check_task(task: Task, training_args: Any, target: Target | None = None) -> None:
+    """Check that a task can use training arguments, as far as its labels are known.
 
     Args:
-        task: `hf_localattn.tasks.Task`.
+        task: The task.
+        training_args: The training arguments.
+        target (*optional*): Labels and scores, if they are known.
 
     Raises:
         ValueError: The task cannot use an argument.
     """
-    for name, option in _given_options(task.training_args).items():
-        if option.suits_task is not None and not option.suits_task(task):
+    known = task if target is None else target
+    metrics = None if target is None else target.metrics
+    use = Use(training_args, task.model_task, task.args.metric, task.has_lengths, known.has_classes, metrics)
+    for name, option in _given_options(training_args).items():
+        if option.suits_task is not None and not option.suits_task(use):
             raise ValueError(f"--{name} {option.note}")
 
 
@@ -109,12 +116,3 @@ def check_training(args: Any) -> None:
     if args.torch_compile:
         with named_option("--torch_compile"):
             torch.compile(torch.nn.Identity(), backend=args.torch_compile_backend, mode=args.torch_compile_mode)
-
-
-@contextmanager
-def named_option(option: str) -> Iterator[None]:
-    """Name an option in the errors of the block, which are then a `ValueError`."""
-    try:
-        yield
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{option}: {str(error).rstrip('.')}.") from None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family, task_of_class
 from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.pretrained import load_checkpoint, load_tokenizer, missing_inputs
+from hf_localattn.tasks.labels import Head, checkpoint_labels
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
 
@@ -88,11 +90,20 @@ def _load_backbone(task: str, model_args: ModelArguments, config_fields: dict[st
     return model, family.adapt_tokenizer(tokenizer, model, **settings)
 
 
-def head_config(model_args: ModelArguments, task: str) -> PreTrainedConfig | None:
-    """Return the configuration of a checkpoint with a head for a task; None if the model gets a new head."""
+def head_of(model_args: ModelArguments, task: str, *, is_trained: bool) -> Head:
+    """Return the head for a task that a run starts from: that of a checkpoint, or a new one.
+
+    Args:
+        model_args: The model.
+        task: A key of `hf_localattn.families.AUTO_CLASSES`.
+        is_trained: The run trains the model.
+    """
+    head = Head(model_args.source, is_trained=is_trained, may_change=model_args.ignore_mismatched_sizes)
     if model_args.family not in (None, NO_FAMILY):
-        return None
+        return head
     name = model_args.config_name or resolve_backbone(model_args.source)
     with loading("config", name):
         config = AutoConfig.from_pretrained(name, **model_args.hub, trust_remote_code=model_args.trust_remote_code)
-    return config if task in map(task_of_class, config.architectures or ()) else None
+    if task not in map(task_of_class, config.architectures or ()):
+        return head
+    return replace(head, labels=checkpoint_labels(config))

@@ -18,7 +18,8 @@ from hf_localattn.names import NO_SCORES, resolve_backbone, split_paths
 from hf_localattn.settings.data import DataArguments
 from hf_localattn.settings.option import options_of, values_of
 from hf_localattn.settings.stock import all_options
-from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.tasks.task import Task, split_of
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
 
 logger = logging.getLogger(__name__)
 
@@ -26,15 +27,18 @@ Arguments = TypeVar("Arguments", bound=DataArguments)
 
 
 def record_of(
-    task: Any,
+    task: Task,
     model_args: ModelArguments,
+    training_args: TrainingArguments,
     rows: Mapping[str, int],
     scores: Sequence[Score],
     reports: Mapping[str, dict[str, Any]],
+    *,
+    has_pairs: bool | None = None,
+    temperature: float | None = None,
 ) -> TrainingRecord:
-    """Return the record of a run of a `hf_localattn.tasks.Task`. It contains names of files, but no local paths."""
+    """Return the record of a run of a task. It contains names of files, but no local paths."""
     data_args = task.args
-    training_args = task.training_args
     dataset = data_args.dataset_name
     is_local = dataset is not None and Path(dataset).exists()
     files = {
@@ -42,7 +46,9 @@ def record_of(
         for split in ("train", "validation", "test")
         if (name := dataset if is_local else getattr(data_args, f"{split}_file")) is not None and split in rows
     }
-    column_names = task.rows["train"].column_names
+    hyperparameters = hyperparameters_of(data_args, training_args)
+    if temperature is not None:
+        hyperparameters["temperature"] = temperature
     return TrainingRecord(
         task=task.model_task,
         base_model=base_model_of(model_args),
@@ -51,10 +57,10 @@ def record_of(
         files=files,
         rows=dict(rows),
         scores=tuple(score for score in scores if math.isfinite(score.value)),
-        hyperparameters=hyperparameters_of(task),
+        hyperparameters=hyperparameters,
         columns=columns_of(data_args),
         reports=dict(reports),
-        has_pairs="text_pair" in column_names if "text" in column_names else None,
+        has_pairs=has_pairs,
         seed=training_args.seed,
     )
 
@@ -94,17 +100,15 @@ def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> A
     return dataclasses.replace(data_args, **added)
 
 
-def hyperparameters_of(task: Any) -> dict[str, Any]:
-    """Return the arguments of a task that affect the result, except None, False and empty lists."""
-    training_args = task.training_args
-    arguments = vars(training_args) | values_of(task.args)
-    options = all_options(type(training_args)) | options_of(type(task.args))
+def hyperparameters_of(data_args: DataArguments, training_args: TrainingArguments) -> dict[str, Any]:
+    """Return the arguments that affect the result, except None, False and empty lists."""
+    arguments = vars(training_args) | values_of(data_args)
+    options = all_options(type(training_args)) | options_of(type(data_args))
     recorded = [name for name, option in options.items() if option.recorded == "hyperparameters"]
     values = {name: arguments.get(name) for name in recorded}
     del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]
     if training_args.world_size > 1:
         values["processes"] = training_args.world_size
-    values["temperature"] = getattr(task, "temperature", None)
     return {name: _shown(value) for name, value in values.items() if value not in (None, []) and value is not False}
 
 
@@ -119,13 +123,6 @@ def scores_of_split(metrics: Mapping[str, Any], prefix: str) -> list[Score]:
     """Return the scores among the metrics of one split. `prefix` is the prefix of names, such as "eval_mismatched"."""
     split = split_of(prefix)
     return [Score(split, name.removeprefix(f"{prefix}_"), value) for name, value in scores_of(metrics).items()]
-
-
-def split_of(prefix: str) -> str:
-    """Return the split of a prefix of metrics: "validation_mismatched" of "eval_mismatched"."""
-    name, separator, suffix = prefix.partition("_")
-    part = {"eval": "validation", "predict": "test"}.get(name, name)
-    return part + separator + suffix
 
 
 def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:

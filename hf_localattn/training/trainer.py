@@ -1,13 +1,14 @@
 """Trainers with two learning rates, Lookahead, whole files, and the scores of a task."""
 
+from __future__ import annotations
+
 import copy
 import inspect
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,20 @@ from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer,
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput, HubStrategy, SaveStrategy, TrainOutput
 from transformers.utils import PushInProgress
 
-from hf_localattn.data.rows import LABELED
 from hf_localattn.errors import hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
 from hf_localattn.parsing import read_json
+from hf_localattn.tasks.task import split_of
+from hf_localattn.training.arguments import TrainingArguments, changed
 from hf_localattn.training.checks import is_loss_only, selects_best
+from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.frozen_states import frozen_base_model
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
 from hf_localattn.training.run_loss import RunLoss
-from hf_localattn.training.run_record import split_of
 from hf_localattn.training.saving import CheckpointSaving
-from hf_localattn.training.scores import numbers_of
 
 logger = logging.getLogger(__name__)
 
@@ -64,13 +65,7 @@ class LocalAttentionTrainer(Trainer):
     push_in_progress: PushInProgress | None
 
     def __init__(self, model: Any = None, args: Any = None, *more: Any, **kwargs: Any) -> None:
-        # The scripts set the metric to a score of the task.
-        if args is not None and selects_best(args) and args.metric_for_best_model is None:
-            args.metric_for_best_model = "loss"
-        if args is not None and args.metric_for_best_model is not None and args.greater_is_better is None:
-            args.greater_is_better = not args.metric_for_best_model.endswith("loss")  # as in transformers
-        if getattr(args, "ddp_find_unused_parameters", False) is None and hasattr(model, "new_modules"):
-            args.ddp_find_unused_parameters = False  # every trainable parameter of our models gets a gradient
+        args = None if args is None else _completed(args, model)
         super().__init__(model, args, *more, **kwargs)
         if self.args.learning_rate is None:
             is_frozen = frozen_base_model(self.model) is not None
@@ -277,25 +272,36 @@ class LocalAttentionTrainer(Trainer):
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> torch.utils.data.DataLoader:
         """Return the batches of a data set, of all rows in their order, to which predictions are matched."""
-        with self._all_rows_in_order():
-            return super().get_eval_dataloader(eval_dataset)
+        return super(LocalAttentionTrainer, self._for_all_rows()).get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset: Any) -> torch.utils.data.DataLoader:
         """Return the batches of a data set, of all rows in their order."""
-        with self._all_rows_in_order():
-            return super().get_test_dataloader(test_dataset)
+        return super(LocalAttentionTrainer, self._for_all_rows()).get_test_dataloader(test_dataset)
 
-    @contextmanager
-    def _all_rows_in_order(self) -> Iterator[None]:
-        args = self.args
-        self.args = copy.copy(args)
-        self.args.dataloader_drop_last = False
-        self.args.dataloader_in_order = True
-        self.args.train_sampling_strategy = "random"  # evaluation rows would be sorted, too
-        try:
-            yield
-        finally:
-            self.args = args
+    def _for_all_rows(self) -> LocalAttentionTrainer:
+        """Return a trainer with the same model, whose arguments leave out no row and keep the order."""
+        trainer = copy.copy(self)
+        trainer.args = changed(
+            self.args,
+            dataloader_drop_last=False,
+            dataloader_in_order=True,
+            dataloader_persistent_workers=False,  # the batches serve one evaluation
+            train_sampling_strategy="random",  # evaluation rows would be sorted, too
+        )
+        return trainer
+
+
+def _completed(args: Any, model: Any) -> Any:
+    """Return a copy of training arguments with the score that selects the best model, and what a model allows."""
+    values: dict[str, Any] = {}
+    metric = args.metric_for_best_model
+    if metric is None and selects_best(args):
+        metric = values["metric_for_best_model"] = "loss"  # the scripts set the metric to a score of the task
+    if metric is not None and args.greater_is_better is None:
+        values["greater_is_better"] = not metric.endswith("loss")  # as in transformers
+    if getattr(args, "ddp_find_unused_parameters", False) is None and hasattr(model, "new_modules"):
+        values["ddp_find_unused_parameters"] = False  # every trainable parameter of our models gets a gradient
+    return changed(args, **values)
 
 
 def _with_local_loss(loss_of: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -317,38 +323,31 @@ def _warn_of_failure(upload: Future[CommitInfo]) -> None:
         logger.warning("A checkpoint was not uploaded during training: %s", error)
 
 
-def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Move the left padding of each row of logits (batch, length, ...) to its right end.
-
-    Position i of a row is then token i of its unpadded feature, whatever the padding side.
-    """
-    pads = attention_mask.to(torch.int64).argmax(dim=1, keepdim=True)
-    positions = torch.arange(logits.shape[1], device=logits.device).unsqueeze(0) + pads
-    rows = torch.arange(len(logits), device=logits.device).unsqueeze(1)
-    return logits[rows, positions % logits.shape[1]]
-
-
 class TaskTrainer(LocalAttentionTrainer):
     """Trainer of a run, whose evaluations have the scores of a task.
 
-    The prefix of the metrics names the split: "eval" stands for "validation", "predict" for "test".
+    The prefix of the metrics names the split: "eval" stands for "validation", "predict" for "test". The predictions
+    that `predict` returns are a `hf_localattn.tasks.Scored`, or None if only the loss is evaluated.
 
     Args:
-        task: `hf_localattn.tasks.Task` with the features of all splits.
-        **kwargs: Arguments of `Trainer`.
+        evaluation: How outputs become scores.
+        args: The training arguments.
+        **kwargs: Further arguments of `Trainer`.
     """
 
-    def __init__(self, task: Any, **kwargs: Any) -> None:
-        self.task = task
-        self.scored: Any = None
-        super().__init__(**kwargs)
+    def __init__(self, evaluation: Evaluation, args: TrainingArguments, **kwargs: Any) -> None:
+        self.evaluation = evaluation
+        args = changed(
+            args,
+            remove_unused_columns=True,  # other columns of features are for the scores
+            # The task scores all rows at once. Trainer's `compute_metrics`, which these three are for, is not used.
+            eval_do_concat_batches=True,
+            batch_eval_metrics=False,
+            include_for_metrics=[],
+        )
+        super().__init__(args=args, **kwargs)
         if self.compute_loss_func is not None:
             self.compute_loss_func = _with_local_loss(self.compute_loss_func)
-        self.args.remove_unused_columns = True  # other columns of features are for the scores
-        # The task scores all rows at once. Trainer's `compute_metrics`, which these three are for, is not used.
-        self.args.eval_do_concat_batches = True
-        self.args.batch_eval_metrics = False
-        self.args.include_for_metrics = []
 
     def evaluation_loop(
         self,
@@ -358,29 +357,15 @@ class TaskTrainer(LocalAttentionTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Run the model on the features of a split, and add the scores of the task, so that callbacks can read them.
-
-        The result of `Task.score` is kept in `scored`.
-        """
+        """Run the model on the features of a split, and add the scores of the task, which callbacks can then read."""
         loss_only = is_loss_only(self.args)
         output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)
-        self.scored = None
         if loss_only:
-            return output
-        split = split_of(metric_key_prefix)
-        self.scored = self.task.score(split, output.predictions, output.label_ids)
-        scores = self.scored.scores
-        if LABELED in scores:
-            count = len(self.task.rows[split])
-            labeled = scores[LABELED]
-            message = "%d of %d %s rows have no label: the scores are those of the other %d."
-            logger.warning(message, count - labeled, count, split, labeled)
-        if self.task.further_metric is not None and self.scored.pair is not None:
-            predictions, references = self.scored.pair
-            result = self.task.further_metric.compute(predictions=predictions, references=references)
-            scores = scores | numbers_of(result)
-        scores = {f"{metric_key_prefix}_{name}": value for name, value in scores.items()}
-        return output._replace(predictions=self.scored.predictions, metrics={**output.metrics, **scores})
+            return output._replace(predictions=None)
+        split = self.evaluation.splits[split_of(metric_key_prefix)]
+        scored = self.evaluation.score(split, output.predictions, self.model)
+        scores = {f"{metric_key_prefix}_{name}": value for name, value in scored.scores.items()}
+        return output._replace(predictions=scored, metrics={**output.metrics, **scores})
 
     def prediction_step(
         self,
@@ -389,17 +374,12 @@ class TaskTrainer(LocalAttentionTrainer):
         prediction_loss_only: bool,
         ignore_keys: list[str] | None = None,
     ) -> tuple[Any, Any, Any]:
-        """Keep only the outputs that the task scores. Outputs by token have their left padding moved to the right."""
+        """Keep only the outputs that the task scores."""
         inputs = {name: value for name, value in inputs.items() if value is not None}  # texts without labels
         loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         if outputs is None:
             return loss, None, labels
-        # Trainer returns a single output without a tuple
-        kept = self.task.keep_outputs(outputs if isinstance(outputs, tuple | list) else (outputs,))
-        if self.task.scores_tokens and self.processing_class.padding_side == "left":
-            mask = inputs["attention_mask"].to(kept[0].device)
-            kept = tuple(unpad_left(tensor, mask) for tensor in kept)
-        return loss, kept[0] if len(kept) == 1 else kept, labels
+        return loss, self.evaluation.keep(outputs, inputs.get("attention_mask")), labels
 
 
 class GenerationTrainer(TaskTrainer, Seq2SeqTrainer):

@@ -7,9 +7,11 @@ import re
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
-from hf_localattn.tasks import TASKS, prepare_run
-from hf_localattn.tasks import stream as stream_module
-from hf_localattn.training.arguments import ModelArguments
+from hf_localattn.tasks import TASKS
+from hf_localattn.training import prepare as preparing
+from hf_localattn.training import stream as stream_module
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments
+from hf_localattn.training.run import execute, start
 from tests.qa_helpers import question, write_jsonl
 
 WORDS = ["the", "small", "cat", "sat", "on", "a", "red", "mat"]
@@ -50,7 +52,7 @@ def prepare(tmp_path, monkeypatch):
         }
         trained |= {"output_dir": str(tmp_path / output), "disable_tqdm": True, **(arguments or {})}
         model_args = ModelArguments(family="cool", backbone="tiny")
-        return prepare_run(task, model_args, task.DataArguments(**data), task.TrainingArguments(**trained))
+        return preparing.prepare(task, model_args, task.DataArguments(**data), TrainingArguments(**trained))
 
     return call
 
@@ -60,14 +62,18 @@ def as_text(features):
     return sorted(json.dumps({name: row[name] for name in names if name in row}) for row in features)
 
 
+def features_of(prepared):
+    return prepared.evaluation.splits["train"].features
+
+
 def first_of(stream, number, start=0):
     return list(itertools.islice(stream, start, start + number))
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_streamed_features_equal_those_in_memory(name, prepare):
-    expected = list(prepare(name, streaming=False).features["train"])
-    stream = prepare(name, output="other").trainer.train_dataset
+    expected = list(features_of(prepare(name, streaming=False)))
+    stream = prepare(name, output="other").stream
     passes = [first_of(stream, len(expected), n * len(expected)) for n in range(2)]
     for one in passes:
         assert as_text(one) == as_text(expected)
@@ -87,12 +93,12 @@ def test_data_sets_are_streamed(prepare, tmp_path):
     data = as_hub([{**row, "label": "ba".index(row["label"])} for row in ROWS[TEXT]], tmp_path / "hub")
     arguments = {"do_eval": True, "do_predict": True, "eval_strategy": "steps", "eval_steps": 2}
     run = prepare(TEXT, arguments=arguments, max_eval_samples=3, **data)
-    assert run.trainer.model.config.id2label == {0: "b", 1: "a"}
-    assert isinstance(run.features["validation"], Dataset)
-    metrics = run.execute()
+    assert run.model.config.id2label == {0: "b", 1: "a"}
+    assert set(run.evaluation.splits) == {"validation", "test"}
+    metrics = execute(start(run))
     assert (metrics["train_samples"], metrics["eval_samples"], metrics["predict_samples"]) == (12, 3, 3)
-    expected = prepare(TEXT, output="in-memory", streaming=False, **data).features["train"]
-    assert as_text(first_of(run.trainer.train_dataset, 13)) == as_text(expected)
+    expected = features_of(prepare(TEXT, output="in-memory", streaming=False, **data))
+    assert as_text(first_of(run.stream, 13)) == as_text(expected)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +114,7 @@ def test_data_sets_are_streamed(prepare, tmp_path):
 def test_invalid_rows_are_named_when_they_are_reached(name, row, message, prepare, tmp_path, monkeypatch):
     """After nine rows and a blank line."""
     monkeypatch.setattr(stream_module, "BUFFER", 4)
-    stream = prepare(name, [*ROWS[name][:9], row]).trainer.train_dataset
+    stream = prepare(name, [*ROWS[name][:9], row]).stream
     lines = (tmp_path / "train.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "train.jsonl").write_text("".join([*lines[:4], "\n", *lines[4:]]))
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -119,12 +125,12 @@ def test_a_row_of_a_data_set_is_named(prepare, tmp_path, monkeypatch):
     monkeypatch.setattr(stream_module, "BUFFER", 4)
     data = as_hub([{"text": text, "label": 0} for text in [*WORDS, "nine", ""]], tmp_path / "hub")
     with pytest.raises(ValueError, match=r"hub \(train\), row 10: the field 'text' is empty"):
-        first_of(prepare(TEXT, **data).trainer.train_dataset, 20)
+        first_of(prepare(TEXT, **data).stream, 20)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_empty_rows_can_be_skipped(name, prepare, caplog):
     """Also a last part with no other rows."""
-    stream = prepare(name, [*ROWS[name][:8], EMPTY], skip_empty=True).trainer.train_dataset
+    stream = prepare(name, [*ROWS[name][:8], EMPTY], skip_empty=True).stream
     assert len(set(as_text(first_of(stream, 24)))) == len(set(as_text(first_of(stream, 8))))
     assert "leaving out 1 of 1 rows, which have an empty text, the first one in line 9." in caplog.text

@@ -311,12 +311,11 @@ def test_predictions_of_a_graph_are_counted(tmp_path, capsys):
     checkpoint = checkpoint_of("cool", "text-classification", tmp_path, id2label={0: "no", 1: "yes"})
     rows = [{"text": f"Mira is {word} the baker.", "label": label} for word, label in (("not", "no"), ("now", "yes"))]
     words = ["--validation_file", str(write_jsonl(tmp_path / "rows.jsonl", rows))]
-    run = prepare_evaluation(str(checkpoint), read_config(checkpoint), words, str(tmp_path / "scratch"))
-    model = run.trainer.model
-    forward = model.forward
+    prepared = prepare_evaluation(str(checkpoint), read_config(checkpoint), words, str(tmp_path / "scratch"))
+    model = prepared.model
     for sign, equal in ((1, 2), (-1, 0)):
-        graph = lambda sign=sign, **inputs: {"logits": sign * forward(**inputs)["logits"]}  # noqa: E731
-        agreement = compare_with_checkpoint(run, graph)
+        graph = lambda sign=sign, **inputs: {"logits": sign * model(**inputs)["logits"]}  # noqa: E731
+        agreement = compare_with_checkpoint(prepared, graph)
         assert (agreement.equal, agreement.count) == (equal, 2)
         of_checkpoint, of_graph = agreement.scores["accuracy"]
         assert of_graph == (of_checkpoint if equal else 1 - of_checkpoint)

@@ -9,8 +9,9 @@ from hf_localattn.cli import main
 from hf_localattn.files import atomic_write
 from hf_localattn.studies.examples import compare_examples
 from hf_localattn.tasks import TextClassification
-from hf_localattn.tasks.splits import load_splits
+from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.output_folder import digest_of
+from hf_localattn.training.splits import load_splits
 from tests.script_helpers import assert_one_line_error
 
 PASSAGE = "The UCLA Bruins & the USC Trojans both field teams."
@@ -41,8 +42,8 @@ def folder(tmp_path):
         atomic_write(tmp_path / name / "predict_results.txt", f"index\tprediction\n{lines}")
         columns = {"text_column_names": "review", "label_column_name": "kind"}
         args = TextClassification.DataArguments(test_file=str(tmp_path / "texts.csv"), **columns)
-        predicting = TextClassification.TrainingArguments(output_dir="unused", do_predict=True)
-        splits, _ = load_splits(TextClassification(args, predicting))
+        predicting = TrainingArguments(output_dir="unused", do_predict=True)
+        splits = load_splits(TextClassification(args), predicting).rows
         arguments = columns | {"test data": digest_of(splits["test"])}
         atomic_write(tmp_path / name / "run.json", json.dumps(arguments))
     return tmp_path

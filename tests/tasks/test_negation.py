@@ -1,17 +1,16 @@
 """Scores of cues that are found beside the cues of a corpus."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from datasets import Dataset
 
 from hf_localattn.data import load_negation
+from hf_localattn.data.labels import SINGLE_LABEL, Labels
 from hf_localattn.data.negation import add_questions
 from hf_localattn.data.scopes import ScopeExamples
 from hf_localattn.models.negation_finder import Finding
 from hf_localattn.models.negation_labels import SCOPE_LABELS, FoundCue
-from hf_localattn.tasks.negation import NegationDetection
+from hf_localattn.tasks import NegationDetection, Split, Target
 
 NO_FEVER = {"tokens": ["No", "fever"], "cue": [1, 0], "scope": [0, 1], "cue_kind": "negation"}
 POSSIBLE_GOUT = {"tokens": ["Possible", "gout"], "cue": [1, 0], "scope": [0, 1], "cue_kind": "speculation"}
@@ -25,13 +24,13 @@ def test_found_cues_count_only_if_the_corpus_annotates_their_kind(rows, precisio
     ]
     guessed = Finding(FoundCue("speculation", "single", (0,)), 1.0, [False, True], 1.0)
     wrong = Finding(FoundCue("speculation", "single", (1,)), 1.0, [False, True], 1.0)
-    task = NegationDetection.__new__(NegationDetection)
-    examples = add_questions(load_negation(Dataset.from_list(rows), "both", all_sentences=True))
-    task.examples = {"validation": SimpleNamespace(rows=examples, true_scopes=None)}
     by_sentence = {"No": [*found, wrong], "Possible": [guessed]}
-    task.args = SimpleNamespace(convention="stories")
-    task.finder = SimpleNamespace(find=lambda sentences, reading: [by_sentence[words[0]] for words in sentences])
-    result = task.score("validation", None, None)
+    negations = [[(each.cue, each.scope) for each in by_sentence[row["tokens"][0]]] for row in rows]
+    rows = add_questions(load_negation(Dataset.from_list(rows), "both", all_sentences=True))
+    task = NegationDetection(NegationDetection.DataArguments(validation_file="x.txt", cues="both", detect_cues=True))
+    logits = np.zeros((len(rows), 2, len(SCOPE_LABELS)))
+    split = Split("validation", rows, rows, range(len(rows)), [[0, 1]] * len(rows))
+    result = task.score(split, (logits, negations), Target({}, Labels(SINGLE_LABEL, SCOPE_LABELS)))
     assert result.scores["cue_precision"] == precision
     assert len(result.predictions[0]) == 3
 
@@ -40,10 +39,10 @@ def test_files_of_starsem_have_the_cues_that_are_scored():
     """Its columns have no place for the kind of a cue: speculation would count as negation."""
     tagged = {**NO_FEVER, "pos": ["DT", "NN"]}
     rows = add_questions(load_negation(Dataset.from_list([tagged]), "both", all_sentences=True))
-    task = NegationDetection.__new__(NegationDetection)
-    task.rows, task.examples = {"test": rows}, {"test": SimpleNamespace(rows=rows, true_scopes=[[0, 1]])}
+    task = NegationDetection(NegationDetection.DataArguments(test_file="x.txt", cues="both", detect_cues=True))
     found = [(FoundCue(kind, "single", (0,)), [0, 1]) for kind in ("negation", "speculation")]
-    files = task.files("test", "predict", [found])
+    split = Split("test", rows, rows, range(len(rows)), [[0, 1]] * len(rows))
+    files = task.files(split, [found], Target({}))
     assert files["starsem_predicted.txt"] == files["starsem_gold.txt"]
     assert "speculation" in files["predictions.jsonl"]
 

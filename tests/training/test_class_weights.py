@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from hf_localattn.training.class_weights import read_class_weights, weighted_loss
+from hf_localattn.tasks.class_weights import read_class_weights, weighted_loss
 
 
 @pytest.mark.parametrize(

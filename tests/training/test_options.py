@@ -8,6 +8,7 @@ from transformers import Seq2SeqTrainingArguments
 
 from hf_localattn.settings.option import NEEDS, REFUSED
 from hf_localattn.settings.stock import all_options
+from hf_localattn.tasks import Target
 from hf_localattn.training.arguments import GenerationTrainingArguments, TrainingArguments
 from hf_localattn.training.checks import check_task, check_training
 from hf_localattn.training.scores import choose_best_metric, further_metric, further_scores
@@ -87,7 +88,7 @@ CONTRADICTIONS = [
 
 
 @pytest.mark.parametrize("options", CONTRADICTIONS, ids=str)
-def test_values_that_no_run_can_use(options, monkeypatch):
+def test_values_that_no_run_can_task_with(options, monkeypatch):
     monkeypatch.setattr("transformers.utils.is_torch_bf16_gpu_available", lambda: False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
@@ -109,15 +110,16 @@ def test_optimizers_and_schedules_that_cannot_be_built(options, error, word):
         check_training(TrainingArguments(**QUIET, **options))
 
 
-def task(**attributes):
-    """A task with classes and a loss; its training arguments are those of its attribute `options`."""
-    args = GenerationTrainingArguments(**QUIET | attributes.pop("options", {}))
+def task_with(options=None, metric=None, metrics=None, **attributes):
+    """A task with classes and a loss, its training arguments, and its scores."""
+    args = GenerationTrainingArguments(**QUIET | (options or {}))
     usual = {"name": "guessing", "model_task": "text-classification", "has_classes": True, "has_lengths": True}
-    usual |= {"metrics": {"loss": False, "accuracy": True}, "own_metrics": (), "further_scores": ()}
-    usual |= {"args": SimpleNamespace(metric=None), "training_args": args}
-    return SimpleNamespace(**usual | attributes)
+    usual |= {"own_metrics": (), "args": SimpleNamespace(metric=metric)}
+    task = SimpleNamespace(**usual | attributes)
+    return task, args, Target(metrics or SCORES, has_classes=task.has_classes)
 
 
+SCORES = {"loss": False, "accuracy": True}
 NEVER = {
     "label_names": ["labels"],
     "length_column_name": "size",
@@ -132,7 +134,7 @@ UNSUITABLE = [
     ({"label_smoothing_factor": 0.1}, {"has_classes": False}),
     ({"neftune_noise_alpha": 5}, {"model_task": "text2text-generation"}),
     ({"predict_with_generate": False, "do_predict": True}, {}),
-    ({"predict_with_generate": False}, {"args": SimpleNamespace(metric="generation")}),
+    ({"predict_with_generate": False}, {"metric": "generation"}),
     ({"prediction_loss_only": True}, {"metrics": {"f1": True}}),
     ({"push_to_hub": True}, {}),
     ({"prediction_loss_only": True, "do_predict": True}, {}),
@@ -141,10 +143,10 @@ UNSUITABLE = [
 
 
 @pytest.mark.parametrize(("options", "attributes"), UNSUITABLE, ids=str)
-def test_options_that_a_task_cannot_use(options, attributes, monkeypatch):
+def test_options_that_a_task_cannot_task_with(options, attributes, monkeypatch):
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     with pytest.raises(ValueError, match=f"--{next(iter(options))}"):
-        check_task(task(options=options, **attributes))
+        check_task(*task_with(options, **attributes))
 
 
 def test_each_refusal_of_the_table_is_tried():
@@ -177,24 +179,23 @@ STEPS = {"eval_strategy": "steps", "eval_steps": 1}
     ],
 )
 def test_the_score_that_selects_the_best_model(options, metrics, expected):
-    chosen = task(options=options, **metrics)
-    args = chosen.training_args
+    args = GenerationTrainingArguments(**QUIET | options)
+    known = metrics.get("metrics", SCORES), metrics.get("further_scores", ())
     if isinstance(expected, str):
         with pytest.raises(ValueError, match=expected):
-            choose_best_metric(args, chosen)
+            choose_best_metric(args, *known)
         return
-    choose_best_metric(args, chosen)
-    assert (args.metric_for_best_model, args.greater_is_better) == expected
+    values = choose_best_metric(args, *known)
+    assert (values.get("metric_for_best_model"), values.get("greater_is_better")) == expected
 
 
 def test_a_schedule_that_reads_a_score_knows_its_direction():
     options = {"lr_scheduler_type": "reduce_lr_on_plateau", "metric_for_best_model": "accuracy", **STEPS}
-    plateau = task(options=options)
-    choose_best_metric(plateau.training_args, plateau)
-    assert plateau.training_args.lr_scheduler_kwargs == {"mode": "max"}
-    contradicted = task(options={**options, "lr_scheduler_kwargs": {"mode": "min"}})
+    values = choose_best_metric(GenerationTrainingArguments(**QUIET | options), SCORES)
+    assert values["lr_scheduler_kwargs"] == {"mode": "max"}
+    contradicted = GenerationTrainingArguments(**QUIET | options, lr_scheduler_kwargs={"mode": "min"})
     with pytest.raises(ValueError, match="mode=min"):
-        choose_best_metric(contradicted.training_args, contradicted)
+        choose_best_metric(contradicted, SCORES)
 
 
 SHARE = """
@@ -215,18 +216,17 @@ class Share(evaluate.Metric):
 )
 def test_a_further_metric_is_tried_before_training(examples, expected, tmp_path):
     (tmp_path / "share.py").write_text(SHARE)
-    tried = task(args=SimpleNamespace(metric=str(tmp_path / "share.py")))
-    tried.metric_examples = lambda: None if examples is None else (examples, examples)
-    tried.further_metric = further_metric(tried)
+    task = task_with(metric=str(tmp_path / "share.py"))[0]
+    target = Target({}, examples=None if examples is None else (examples, examples))
     if isinstance(expected, str):
         with pytest.raises(ValueError, match=expected):
-            further_scores(tried)
+            further_scores(further_metric(task), task, target)
     else:
-        assert further_scores(tried) == expected
+        assert further_scores(further_metric(task), task, target) == expected
 
 
 def test_a_metric_of_this_package_is_for_the_tasks_that_list_it():
-    names = SimpleNamespace(metric="entities")
+    task = task_with(metric="entities", own_metrics=("entities",))[0]
+    assert further_metric(task).info.module_name == "entities"
     with pytest.raises(ValueError, match="entities"):
-        further_metric(task(args=names))
-    assert further_metric(task(args=names, own_metrics=("entities",))).info.module_name == "entities"
+        further_metric(task, Target({}))  # not with these labels

@@ -12,8 +12,8 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
 from hf_localattn.families import FAMILIES
+from hf_localattn.tasks.class_weights import weighted_loss
 from hf_localattn.training.arguments import TrainingArguments
-from hf_localattn.training.class_weights import weighted_loss
 from hf_localattn.training.optimizers import pretrained_parameters, with_lookahead
 from hf_localattn.training.trainer import LocalAttentionTrainer, TaskTrainer
 from tests.models.test_generation import tiny_generator
@@ -85,7 +85,7 @@ def test_a_loss_of_logits_keeps_the_loss_of_local_layers(count, tmp_path):
     weighted = partial(weighted_loss, weights=[1.0, 1.0, 1.0])
     trainers = [
         trainer_of(model, tmp_path, [], label_smoothing_factor=1e-9),
-        TaskTrainer(task=None, model=model, args=arguments, compute_loss_func=weighted),
+        TaskTrainer(None, arguments, model=model, compute_loss_func=weighted),
     ]
     expected = model(**batch)["loss"].item()
     share = 1 if count is None else len(batch["labels"]) / count

@@ -11,8 +11,7 @@ import torch
 from sklearn.utils import class_weight
 from torch.nn import functional
 
-from hf_localattn.errors import join_names
-from hf_localattn.training.checks import named_option
+from hf_localattn.errors import join_names, named_option
 
 BALANCED = "balanced"
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import datasets
 import numpy as np
 import torch.utils.data
-from transformers import PreTrainedTokenizerBase
 
 from hf_localattn.data.rows import Data, Source, stream_rows
 from hf_localattn.data.words import IGNORED
-from hf_localattn.tasks.task import Task
+from hf_localattn.tasks.task import Target, Task
 from hf_localattn.training.arguments import TrainingArguments
 
 ROWS_PER_PART = 1000
@@ -23,38 +23,54 @@ BUFFER = 10_000
 """Size of the shuffle buffer, and rows read to learn the labels."""
 
 
-class Stream(torch.utils.data.IterableDataset):
-    """Features of the rows of a .jsonl file or of a streamed data set, in another order in each pass.
+@dataclass(frozen=True)
+class StreamedRows:
+    """Rows of a .jsonl file or of a streamed data set, which a task reads part by part.
 
-    The order depends only on the seed and on the number of workers, so that a resumed training skips what it has seen.
+    Args:
+        task: The task.
+        name: Name of the file or data set.
+        rows: The rows.
+        is_file: Rows have a place in a file, and a record.
     """
 
-    def __init__(self, task: Task, data: Data, limit: int | None):
+    task: Task
+    name: str
+    rows: Any
+    is_file: bool
+
+    @classmethod
+    def of(cls, task: Task, data: Data, limit: int | None) -> StreamedRows:
+        """Return the rows of a file or data set, at most `limit`."""
         datasets.disable_progress_bars()  # there would be one for each part
-        self.task = task
-        self.is_file = not isinstance(data, Source)
         if isinstance(data, Source):
-            self.name = data.name
             rows: Any = data.rows
         else:
-            self.name = str(data)
             rows = datasets.IterableDataset.from_generator(_records, gen_kwargs={"path": data})
-        self.rows = rows if limit is None else rows.take(limit)
+        name = data.name if isinstance(data, Source) else str(data)
+        return cls(task, name, rows if limit is None else rows.take(limit), not isinstance(data, Source))
 
-    def head(self) -> datasets.Dataset:
-        """Return the first rows, checked by the task."""
-        return self._read(next(self.rows.iter(BUFFER), {}), 0)
+    def head(self, layout: Any) -> tuple[datasets.Dataset, Any]:
+        """Return the first rows, checked by the task, and the layout that they complete."""
+        return self._read(next(self.rows.iter(BUFFER), {}), 0, layout)
 
-    def encode(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Prepare the features. An invalid row is an error when it is reached."""
-        make_features, arguments = self.task.encoder("train")
+    def encode(self, layout: Any, target: Target, encoding: Any, args: TrainingArguments) -> Stream:
+        """Return the features. An invalid row is an error when it is reached.
+
+        Args:
+            layout: Layout of the rows.
+            target: The labels.
+            encoding: The tokenizer.
+            args: Training arguments with the seed of the order.
+        """
+        make_features, arguments = self.task.encoder("train", target, encoding)
 
         def encode(batch: dict[str, list[Any]], indices: list[int]) -> dict[str, list[Any]]:
-            rows = self._read(batch, indices[0])
+            rows, _ = self._read(batch, indices[0], layout)
             if not len(rows):
                 return {}
-            rows = self.task.prepare_rows({"train": rows})["train"]
-            return _labeled(make_features(rows[:], tokenizer=tokenizer, **arguments))
+            rows = self.task.prepare_rows({"train": rows}, target)["train"]
+            return _labeled(make_features(rows[:], tokenizer=encoding.tokenizer, **arguments))
 
         features = self.rows.map(
             encode,
@@ -63,9 +79,29 @@ class Stream(torch.utils.data.IterableDataset):
             with_indices=True,
             remove_columns=["place", "record"] if self.is_file else self.rows.column_names,
         )
-        args = self.task.training_args
         seed = args.seed if args.data_seed is None else args.data_seed
-        self.features = features.shuffle(seed, buffer_size=BUFFER)
+        return Stream(features.shuffle(seed, buffer_size=BUFFER))
+
+    def _read(self, batch: dict[str, list[Any]], first: int, layout: Any) -> tuple[datasets.Dataset, Any]:
+        rows: Any
+        if self.is_file:
+            rows = list(zip(*batch.values(), strict=True))
+        else:
+            rows = datasets.Dataset.from_dict(batch, features=self.rows.features)
+        return self.task.read(Source(self.name, rows, first), layout, labeled=True)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Features of streamed rows, in another order in each pass.
+
+    The order depends only on the seed and on the number of workers, so that a resumed training skips what it has seen.
+
+    Args:
+        features: Shuffled features of the rows of one pass.
+    """
+
+    def __init__(self, features: datasets.IterableDataset):
+        self.features = features
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for epoch in itertools.count():
@@ -79,14 +115,6 @@ class Stream(torch.utils.data.IterableDataset):
         worker = torch.utils.data.get_worker_info()
         if worker is None or worker.id == 0:  # others are idle if there are fewer files than workers
             raise ValueError("No row of the stream can be trained on: check --max_seq_length.")
-
-    def _read(self, batch: dict[str, list[Any]], first: int) -> datasets.Dataset:
-        rows: Any
-        if self.is_file:
-            rows = list(zip(*batch.values(), strict=True))
-        else:
-            rows = datasets.Dataset.from_dict(batch, features=self.rows.features)
-        return self.task.read(Source(self.name, rows, first), True)
 
 
 def _records(path: str) -> Iterator[dict[str, Any]]:

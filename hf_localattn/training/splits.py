@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import datasets
+from transformers import TrainingArguments
 
 from hf_localattn.data.folds import split_rows, warn_of_shared_inputs
 from hf_localattn.data.rows import Data, Source
 from hf_localattn.errors import loading
-from hf_localattn.tasks.stream import Stream
-from hf_localattn.tasks.task import LIMITS, PARTS, Splits, Task
+from hf_localattn.tasks.task import LIMITS, PARTS, Rows, Task
+from hf_localattn.training.stream import StreamedRows
 
 
-def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None]:
+@dataclass(frozen=True)
+class ReadRows:
+    """Rows of a run.
+
+    Args:
+        rows: Rows of each split; of streamed training rows the first ones.
+        layout: Layout by which the task has read them.
+        stream (*optional*): The training rows, if they are streamed.
+    """
+
+    rows: Rows
+    layout: Any
+    stream: StreamedRows | None = None
+
+
+def load_splits(task: Task, training_args: TrainingArguments, **hub_arguments: Any) -> ReadRows:
     """Load the rows of the splits that a run needs, and limit their numbers.
 
     With `held_out` of the data arguments, test and validation rows are held out from the training data, unless they
-    have files, and test rows must have labels. If training rows are streamed, the split "train" has the first ones.
+    have files, and test rows must have labels.
 
     Args:
-        task: The task with its arguments.
+        task: The task with its options.
+        training_args: Parts of the data to load, and the seed of drawn rows.
         **hub_arguments: Arguments of `datasets.load_dataset`.
-
-    Returns:
-        The splits, and the stream of the training rows, or None.
     """
     args = task.args
     if args.num_folds is not None and args.held_out is None:
@@ -39,23 +54,33 @@ def load_splits(task: Task, **hub_arguments: Any) -> tuple[Splits, Stream | None
                 streaming=args.streaming,
                 **hub_arguments,
             )
-    folds = {} if args.held_out is None else read_folds(task, hub)
-    data = Splits()
+    keeps_input = training_args.do_predict
+    layout = task.layout
+    folds = Rows()
+    if args.held_out is not None:
+        training_rows = sources_of(task, "train", hub)["train"]
+        rows, layout = task.read(training_rows, layout, labeled=True, predicted=keeps_input)
+        folds = split_folds(task, rows)
+    splits = Rows()
     stream = None
     for part, prefix in PARTS.items():
-        if not getattr(task.training_args, f"do_{prefix}"):
+        if not getattr(training_args, f"do_{prefix}"):
             continue
         if part == "train" and args.streaming:
-            stream = Stream(task, sources_of(task, part, hub)[part], row_limit(task, part))
-            data[part] = stream.head()
+            stream = StreamedRows.of(task, sources_of(task, part, hub)[part], row_limit(task, part))
+            splits[part], layout = stream.head(layout)
         elif part in folds:
-            data[part] = limited(task, part, folds[part])
+            splits[part] = limited(task, part, folds[part], training_args.seed)
         else:
+            is_labeled = part != "test" or args.held_out is not None
+            may_be_test = keeps_input and not (is_labeled and args.held_out is None)
             for split, source in sources_of(task, part, hub).items():
-                data[split] = limited(task, part, read_split(task, part, source))
+                data = first_rows(source, row_limit(task, part))
+                rows, layout = task.read(data, layout, labeled=is_labeled, predicted=may_be_test)
+                splits[split] = limited(task, part, rows, training_args.seed)
     if stream is None:
-        warn_of_shared_inputs(data)
-    return data, stream
+        warn_of_shared_inputs(splits)
+    return ReadRows(splits, layout, stream)
 
 
 def sources_of(task: Task, part: str, hub: Mapping[str, Any]) -> dict[str, Data]:
@@ -84,21 +109,18 @@ def sources_of(task: Task, part: str, hub: Mapping[str, Any]) -> dict[str, Data]
     return sources
 
 
-def read_split(task: Task, part: str, source: Data) -> datasets.Dataset:
-    """Read the rows of a split. Those of a streamed split are read up to the limit."""
-    if isinstance(source, Source) and isinstance(source.rows, datasets.IterableDataset):
-        rows = source.rows
-        limit = row_limit(task, part)
-        first_rows = list(rows if limit is None else rows.take(limit))
-        source = Source(source.name, datasets.Dataset.from_list(first_rows, features=rows.features))
-    is_labeled = part != "test" or task.args.held_out is not None
-    return task.read(source, is_labeled)
+def first_rows(source: Data, limit: int | None) -> Data:
+    """Return data in memory: of a streamed split the rows up to the limit."""
+    if not isinstance(source, Source) or not isinstance(source.rows, datasets.IterableDataset):
+        return source
+    rows = source.rows
+    read = list(rows if limit is None else rows.take(limit))
+    return Source(source.name, datasets.Dataset.from_list(read, features=rows.features))
 
 
-def read_folds(task: Task, hub: Mapping[str, Any]) -> Splits:
-    """Read the training data, and hold out the rows of the parts that have no file of their own."""
+def split_folds(task: Task, rows: datasets.Dataset) -> Rows:
+    """Hold out training rows for the parts that have no file of their own."""
     args = task.args
-    rows = task.read(sources_of(task, "train", hub)["train"], True)
     held_out = [part for part in ("test", "validation") if args.files[part] is None]
     return split_rows(
         rows,
@@ -115,9 +137,9 @@ def row_limit(task: Task, part: str) -> int | None:
     return None if limit is None else limit + task.rows_beyond_limit
 
 
-def limited(task: Task, part: str, rows: datasets.Dataset) -> datasets.Dataset:
+def limited(task: Task, part: str, rows: datasets.Dataset, seed: int) -> datasets.Dataset:
     """Return the first rows of a part up to its limit, or drawn ones."""
     if part == "train" and task.args.draw_train_samples:
-        rows = rows.shuffle(task.training_args.seed)
+        rows = rows.shuffle(seed)
     limit = row_limit(task, part)
     return rows if limit is None else rows.select(range(min(limit, len(rows))))
