@@ -9,8 +9,8 @@ import hf_localattn_command
 PACKAGE = Path(hf_localattn.__file__).parent
 ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
-    {"models", "resources", "extras", "files", "graphs", "limits", "parsing"},
-    {"errors", "kernels", "names"},
+    {"models", "resources", "extras", "files", "limits", "parsing"},
+    {"errors", "graphs", "kernels", "names"},
     {"installed"},
     {"bundled"},
     {"pipelines"},
