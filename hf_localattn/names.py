@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.parsing import read_json
 from hf_localattn.resources import NAMED_BACKBONES
 
@@ -57,10 +58,19 @@ NO_SCORES = (
     "_preparation_time",
     "_gen_len",
     "_num_beams",
-    "_of_constant",
-    "_of_linear",
 )
-"""Endings of the names of metrics that are times, counts, and scores of other models."""
+"""Endings of the names of metrics that are times and counts."""
+
+RIVALS = {
+    "constant": "the commonest label, the mean, or no answer",
+    "linear": "regression on the states of all layers of the encoder before training",
+    "cosine": "the cosine of the two texts for the encoder before training",
+    "words": "the sentence with most words of the question",
+}
+"""Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""
+
+RIVAL_SCORES = tuple(f"_of_{name}" for name in RIVALS)
+"""Endings of the names of the scores of rivals."""
 
 HUB_ID = r"[\w.-]+/[\w.-]+"
 """Regular expression of OWNER/NAME."""
@@ -219,6 +229,8 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         is_adapter = path.with_name("adapter_config.json").is_file()
         problem = ADAPTER_ALONE if is_adapter else "has no config.json. Give the folder of a saved model."
         raise FileNotFoundError(f"{str(checkpoint)!r} {problem}")
+    if not is_regular(path, path.parent):
+        raise ValueError(f"{path}: {A_LINK}")
     config = read_json(path)
     if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
         raise ValueError(f"{path} is not the configuration of a model: `model_type` or `backbone_config` is missing.")

@@ -10,11 +10,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import PreTrainedConfig
 from transformers.utils import ModelOutput
 
 from hf_localattn import models
+from hf_localattn.errors import CheckpointError
 from hf_localattn.graphs import GRAPH, Graph
+from hf_localattn.installed.configurations import load_config
+from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 
 EXPORT_SETTINGS = "export.json"
 """File of settings in an exported folder. Folders of other exporters have no such file."""
@@ -61,6 +64,7 @@ class OnnxModel(nn.Module):
 
         Raises:
             FileNotFoundError: The folder has no graph.
+            CheckpointError: The folder sets what a stranger's may not.
             ImportError: onnxruntime is not installed.
         """
         if not is_exported(folder):
@@ -68,7 +72,14 @@ class OnnxModel(nn.Module):
                 f"{str(folder)!r} has no {GRAPH} and {EXPORT_SETTINGS}: write the folder with `hf-localattn export"
                 " CHECKPOINT FOLDER`."
             )
-        return cls.from_graph(Graph(folder, options=session_options), AutoConfig.from_pretrained(folder))
+        config = load_config(folder)
+        exported = getattr(models, next(iter(config.architectures or ()), ""), None)
+        if not (isinstance(exported, type) and issubclass(exported, LocalAttentionPreTrainedModel)):
+            raise CheckpointError(
+                f"{Path(folder, 'config.json')}: `architectures` is {config.architectures}, no class of the package:"
+                " export the checkpoint again."
+            )
+        return cls.from_graph(Graph(folder, options=session_options), config)
 
     @classmethod
     def from_graph(cls, graph: Graph, config: PreTrainedConfig) -> OnnxModel:

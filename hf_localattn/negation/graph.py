@@ -10,6 +10,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from hf_localattn.graphs import GRAPH, Graph
+from hf_localattn.installed.policy import check_folder
 from hf_localattn.models.cue_markers import CUE_MARKER, mark_cues
 from hf_localattn.models.negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels
 from hf_localattn.parsing import read_json
@@ -41,6 +42,7 @@ class GraphLabeler(WordLabeler):
     Raises:
         FileNotFoundError: The folder has no graph.
         ValueError: The graph is for another task.
+        CheckpointError: The folder sets what a stranger's may not.
         OtherInputsError: The graph needs other inputs than words.
         ImportError: onnxruntime is not installed.
     """
@@ -52,6 +54,7 @@ class GraphLabeler(WordLabeler):
                 f"{str(folder)!r} has no {', '.join(FILES)}: write the folder with"
                 " `hf-localattn export CHECKPOINT FOLDER`."
             )
+        check_folder(folder, weights=False)
         self.threads = int(os.environ.get("OMP_NUM_THREADS") or 0) if threads is None else threads
         settings = read_json(self.folder / "export.json")
         self.tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))

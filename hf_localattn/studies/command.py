@@ -14,8 +14,9 @@ from tqdm.auto import tqdm
 
 from hf_localattn.errors import exit_on_user_error
 from hf_localattn.files import claimed, remove_leftovers
-from hf_localattn.names import RESULTS
+from hf_localattn.names import RESULTS, SCRIPTS
 from hf_localattn.settings.reading import build_arguments
+from hf_localattn.settings.recipes import NO_RECIPE, add_recipe, read_recipe
 from hf_localattn.studies.compare import interval_of_mean, method_of
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
@@ -26,7 +27,7 @@ from hf_localattn.tasks import Task
 from hf_localattn.training.arguments import argument_classes, set_up_logging
 from hf_localattn.training.output_folder import save_arguments
 from hf_localattn.training.run import execute
-from hf_localattn.training.run_record import scores_of
+from hf_localattn.training.run_record import numbers_of, scores_of
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +46,13 @@ def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
     """
     with ExitStack() as claim:
         with exit_on_user_error():
+            scripts = {name: script for script, name in SCRIPTS.items()}
+            options = add_recipe(scripts.get(task.__name__, ""), options)
             model_args, data_args, training_args = build_arguments(argument_classes(task), options)
             set_up_logging(training_args)
+            if model_args.recipe not in (None, NO_RECIPE):
+                recipe = read_recipe(model_args.recipe)
+                logger.info("Recipe %s: %s Measured: %s.", recipe.name, recipe.summary, recipe.measured)
             execute = _prepare(ScriptCommand(task, model_args, data_args, training_args, options), claim)
         with exit_on_user_error(OSError, RunFailed):
             return execute()
@@ -197,12 +203,12 @@ class SeveralRuns:
 
 
 def summary_of(results: Sequence[Mapping[str, Any]], folds: int | None = None) -> dict[str, dict[str, Any]]:
-    """Return `mean`, `std` and `interval` of all scores that occur in all results, each by name of the score.
+    """Return `mean`, `std` and `interval` of all scores that occur in all results, by name, also of rivals.
 
     A single result has no deviation. `interval_of_mean` says which scores have an interval.
     """
     summary: dict[str, dict[str, Any]] = {"mean": {}, "std": {}, "interval": {}}
-    scores = [scores_of(metrics) for metrics in results]
+    scores = [numbers_of(metrics) for metrics in results]
     for name in scores[0] if scores else ():
         if not all(name in run for run in scores):
             continue
