@@ -52,8 +52,8 @@ def _compare(values: torch.Tensor, scores: torch.Tensor) -> Comparison:
     precise = [tensor.detach().float().requires_grad_() for tensor in inputs]
     mask = torch.arange(values.shape[1], device=values.device) <= 3 * values.shape[1] // 4
     mask = mask.expand(len(inputs[0]), -1)
-    actual = attend(*inputs, mask, True)
-    expected = outlook_attention(*precise, mask, mask_outside_window=True, return_weights=True)[0]
+    actual = attend(inputs[0], inputs[1], mask, True)
+    expected, _ = outlook_attention(precise[0], precise[1], mask, mask_outside_window=True, return_weights=True)
     gradient = draw(values)
     yield "values", actual, expected
     found = torch.autograd.grad(actual, inputs, gradient.to(actual.dtype))

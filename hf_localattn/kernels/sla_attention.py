@@ -42,18 +42,21 @@ def runs(device: torch.device, dtype: torch.dtype, width: int, tables: MaskTable
 
 def _compare(dtype: torch.dtype, width: int, tables: MaskTables) -> Comparison:
     """Run kernels and definition on random numbers, for two heads of a width and the tables of at most two texts."""
-    tables = MaskTables(*(table[:2] for table in tables[:3]), tables.near)
+    tables = MaskTables(tables.segments[:2], tables.generations[:2], tables.reach[:2], tables.near)
     batch, length = tables.segments.shape
     device = tables.segments.device
     generator = torch.Generator(device).manual_seed(0)  # not the one that a training draws from
     shapes = [(batch, 2, length, width)] * 3 + [(batch, length, 1)]
     inputs = [torch.rand(shape, generator=generator, device=device).to(dtype).requires_grad_() for shape in shapes]
+    query, key, value, gate = inputs
     precise = [tensor.detach().float().requires_grad_() for tensor in inputs]
     tokens = (torch.arange(length, device=device) <= 3 * length // 4).expand(batch, -1)
     mask = tokens[:, None, None].expand(-1, -1, length, -1)
     local_mask = limited_rows(tables.rows, tokens)(slice(None)).unsqueeze(1)
-    actual = attend(*inputs, tables.without_padding(tokens), scaling=width**-0.5)
-    expected = gated_attention(*precise, mask, local_mask, scaling=width**-0.5)[0]
+    scaling = width**-0.5
+    actual = attend(query, key, value, gate, tables.without_padding(tokens), scaling=scaling)
+    query, key, value, gate = precise
+    expected, _, _ = gated_attention(query, key, value, gate, mask, local_mask, scaling=scaling)
     gradient = torch.randn(actual.shape, generator=generator, device=device)
     yield "states", actual, expected
     found = torch.autograd.grad(actual, inputs, gradient.to(dtype))
