@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .negation_conventions import check_convention
@@ -13,6 +14,22 @@ IGNORE = "ignore"
 
 TERMS = (*CUE_KINDS, IGNORE)
 """Keys of a user's terms."""
+
+
+_CLAUSES = [f"{clause} that {who}" for clause in ("not true", "not the case") for who in ("he", "she", "the patient")]
+
+NOTE_TERMS = {
+    "negation": ("Ø", "pertinent negatives"),
+    "speculation": (
+        *("query", "ddx", "differential diagnosis", "unclear whether", "unclear if"),
+        *(f"{degree} {noun}" for degree in ("low", "high") for noun in ("suspicion", "clinical suspicion")),
+    ),
+    IGNORE: (
+        *(f"{marker}-negative" for marker in ("triple", "HER2", "gram", "Rh", "coagulase", "node")),
+        *(f"{clause} {verb}" for clause in _CLAUSES for verb in ("has no", "had no", "denies", "denied")),
+    ),
+}
+"""Terms of notes. The last are names, and two negations that cancel each other."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +44,8 @@ class Reading:
         split_lines (bool, *optional*): If True, a sentence ends at each line break; if False, at none but empty
             lines. By default a line break ends a sentence of notes unless the line is wrapped, and none elsewhere.
         terms (dict, *optional*): A user's terms, which need no training: lists of words or phrases by "negation" or
-            "speculation" (they are cues) and "ignore" (no cue is in them). Case does not matter.
+            "speculation" (they are cues) and "ignore" (no cue is in them). Case does not matter. They win over the
+            few terms that "notes" brings, such as `Ø` and `ddx`.
         threshold (float, *optional*, defaults to 0): Cues with a lower score are left out.
         max_characters (int, *optional*, defaults to 1,000,000): Longest text; None for any. Longer ones are refused.
         max_words (int, *optional*, defaults to 160): Words of a sentence that are read at once. A longer sentence is
@@ -60,6 +78,18 @@ class Reading:
     def reads_lines(self) -> bool:
         """True if lines are read as those of clinical notes."""
         return self.convention == "notes" and self.split_lines is None
+
+    def apply_terms(
+        self, words: Sequence[str], cues: Sequence[tuple[FoundCue, float]]
+    ) -> list[tuple[FoundCue, float]]:
+        """Return the cues of a sentence by the terms of the convention, and then by the user's."""
+        for terms in self._terms:
+            cues = terms.apply(words, cues)
+        return list(cues)
+
+    @cached_property
+    def _terms(self) -> "tuple[Terms, ...]":
+        return (Terms(NOTE_TERMS), Terms(self.terms)) if self.convention == "notes" else (Terms(self.terms),)
 
     def check_text(self, text: Any, where: str) -> None:
         """Raise `ValueError` for what is no text, too long, or has half of a character. `where` is its name."""
