@@ -16,6 +16,43 @@ TERMS = (*CUE_KINDS, IGNORE)
 """Keys of a user's terms."""
 
 
+class Terms:
+    """A user's terms, found in the words of a sentence.
+
+    Args:
+        terms: Lists of phrases by `TERMS`, as in `Reading`.
+    """
+
+    def __init__(self, terms: Mapping[str, Sequence[str]]):
+        self.kinds = {_words(phrase): kind for kind, phrases in terms.items() for phrase in phrases}
+        self.lengths = sorted({len(words) for words in self.kinds}, reverse=True)
+
+    def apply(self, words: Sequence[str], cues: Sequence[tuple[FoundCue, float]]) -> list[tuple[FoundCue, float]]:
+        """Return the cues of a sentence without those in ignored terms, and with those that are terms, at score 1."""
+        if not self.lengths:
+            return list(cues)
+        ignored: set[int] = set()
+        added: list[tuple[FoundCue, float]] = []
+        taken: set[int] = set()
+        plain = [word.casefold() for word in words]
+        place = 0
+        while place < len(plain):
+            for length in self.lengths:  # the longest term at a place
+                kind = self.kinds.get(tuple(plain[place : place + length]))
+                if kind is not None:
+                    inside = range(place, place + length)
+                    if kind == IGNORE:
+                        ignored.update(inside)
+                    else:
+                        added.append((FoundCue(kind, "multi" if length > 1 else "single", tuple(inside)), 1.0))
+                        taken.update(inside)
+                    place += length - 1
+                    break
+            place += 1
+        kept = [item for item in cues if not ignored.issuperset(item[0].words) and taken.isdisjoint(item[0].words)]
+        return sorted([*kept, *added], key=lambda item: item[0].words)
+
+
 _CLAUSES = [f"{clause} that {who}" for clause in ("not true", "not the case") for who in ("he", "she", "the patient")]
 
 NOTE_TERMS = {
@@ -88,7 +125,7 @@ class Reading:
         return list(cues)
 
     @cached_property
-    def _terms(self) -> "tuple[Terms, ...]":
+    def _terms(self) -> tuple[Terms, ...]:
         return (Terms(NOTE_TERMS), Terms(self.terms)) if self.convention == "notes" else (Terms(self.terms),)
 
     def check_text(self, text: Any, where: str) -> None:
@@ -124,43 +161,6 @@ def check_terms(terms: Any) -> None:
                 raise ValueError(f"`terms[{kind!r}]` has {phrase!r}; give phrases of at least a word.")
             if seen.setdefault(words, kind) != kind:
                 raise ValueError(f"`terms` has {phrase!r} as {seen[words]!r} and as {kind!r}; choose one.")
-
-
-class Terms:
-    """A user's terms, found in the words of a sentence.
-
-    Args:
-        terms: Lists of phrases by `TERMS`, as in `Reading`.
-    """
-
-    def __init__(self, terms: Mapping[str, Sequence[str]]):
-        self.kinds = {_words(phrase): kind for kind, phrases in terms.items() for phrase in phrases}
-        self.lengths = sorted({len(words) for words in self.kinds}, reverse=True)
-
-    def apply(self, words: Sequence[str], cues: Sequence[tuple[FoundCue, float]]) -> list[tuple[FoundCue, float]]:
-        """Return the cues of a sentence without those in ignored terms, and with those that are terms, at score 1."""
-        if not self.lengths:
-            return list(cues)
-        ignored: set[int] = set()
-        added: list[tuple[FoundCue, float]] = []
-        taken: set[int] = set()
-        plain = [word.casefold() for word in words]
-        place = 0
-        while place < len(plain):
-            for length in self.lengths:  # the longest term at a place
-                kind = self.kinds.get(tuple(plain[place : place + length]))
-                if kind is not None:
-                    inside = range(place, place + length)
-                    if kind == IGNORE:
-                        ignored.update(inside)
-                    else:
-                        added.append((FoundCue(kind, "multi" if length > 1 else "single", tuple(inside)), 1.0))
-                        taken.update(inside)
-                    place += length - 1
-                    break
-            place += 1
-        kept = [item for item in cues if not ignored.issuperset(item[0].words) and taken.isdisjoint(item[0].words)]
-        return sorted([*kept, *added], key=lambda item: item[0].words)
 
 
 def _words(phrase: str) -> tuple[str, ...]:
