@@ -99,7 +99,7 @@ OF_TASK = {
         "task_name": case("mrpc", train_file="glued.jsonl", validation_file="glued.jsonl"),
         "text_column_names": case("other"),
         "label_column_name": case("class"),
-        "skip_unlabeled": case(True, train_file="none.jsonl"),
+        "skip_unlabeled": case(True, train_file="unlabeled.jsonl"),
         "label_names_file": case("names.json", train_file="numbered.jsonl", validation_file="numbered.jsonl"),
         "metric_name": case("matthews_correlation", "eval"),
         "do_regression": case(True, train_file="numbered.jsonl", validation_file="numbered.jsonl"),
@@ -200,6 +200,7 @@ def folders(files):
         for name, rows in zip(("rows", "more", "empty"), rows_of(task), strict=True):
             write_jsonl(folder / f"{name}.jsonl", rows)
     write_jsonl(files / "numbered.jsonl", labeled(0, 1, 1, 0))
+    write_jsonl(files / "unlabeled.jsonl", labeled("ant", None, "bee", "cat"))
     write_jsonl(files / "glued.jsonl", labeled(0, 1, sentence1=["a", "b"], sentence2=["c", "d"], text=["e", "f"]))
     write_jsonl(files / "unanswerable.jsonl", [question(1), unanswerable(2)])
     write_jsonl(files / "tagged.jsonl", [{"tokens": ["the", "cat"], "pos_tags": ["D", "N"], "ner_tags": ["O", "B-x"]}])
