@@ -287,7 +287,10 @@ def of_run(started, does, folder):
     seen["features"] = {name: split.features.to_list() for name, split in evaluation.splits.items()}
     for name, loader in (("batch", trainer.get_train_dataloader()), ("evaluated", trainer.get_eval_dataloader())):
         seen[name] = {column: values.tolist() for column, values in next(iter(loader)).items()}
-    seen["model"] = trainer.model.config.to_dict(), [float(values.sum()) for values in trainer.model.parameters()]
+    seen["model"] = (
+        trainer.model.config.to_dict(),
+        [values.detach().sum().item() for values in trainer.model.parameters()],
+    )
     seen["parameters"] = {name: [*values.shape] for name, values in trainer.model.named_parameters()}
     seen["tokens"] = trainer.processing_class.init_kwargs, len(trainer.processing_class)
     seen["arguments"] = {name: value for name, value in trainer.args.to_dict().items() if name in OF_TRANSFORMERS}
