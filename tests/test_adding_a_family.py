@@ -101,6 +101,7 @@ def install(source, site):
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.timeout(900)  # one process runs the tests of all that a family owes
 def test_a_family_of_another_package_is_held_to_the_contract(tmp_path):
     install(FIFTH, tmp_path)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
