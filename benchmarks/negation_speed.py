@@ -50,7 +50,7 @@ def component(system: str) -> Any:
     with installed as find_spec:
         if find_spec is not None:
             find_spec.return_value = None
-        return nlp.add_pipe("hf_localattn_negation")
+        return nlp.add_pipe("hf_localattn_negation", config={"ent_attribute": "is_absent"})  # negspacy has negex
 
 
 def documents(texts: Sequence[str]) -> list[Doc]:
