@@ -46,6 +46,7 @@ OF_MODEL = {
     "family": case("cool"),
     "backbone": case("left"),
     "local_config": case(["num_local_layers=2"], family="cool"),
+    "recipe": case("texts", "command"),
     "config_name": case("tagger", **CHECKPOINT),
     "tokenizer_name": case("left"),
     "cache_dir": case("cache"),
@@ -77,6 +78,7 @@ OF_DATA = {
 OF_TRAINING = {
     "learning_rate": case(0.5),
     "local_learning_rate": case(0.5),
+    "min_train_steps": case(50, max_steps=None),
     "early_stopping_patience": case(1),
     "lookahead_steps": case(2),
     "lookahead_alpha": case(0.25, lookahead_steps=2),
@@ -318,7 +320,7 @@ def of_command(script, monkeypatch):
 
     def start(self):
         args = self.training_args
-        seen.append((args.output_dir, args.seed, self.data_args.held_out))
+        seen.append((args.output_dir, args.seed, args.learning_rate, self.data_args.held_out))
         args.metric_for_best_model = "accuracy"
         return SimpleNamespace(trainer=SimpleNamespace(args=args))
 
