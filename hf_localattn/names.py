@@ -57,10 +57,19 @@ NO_SCORES = (
     "_preparation_time",
     "_gen_len",
     "_num_beams",
-    "_of_constant",
-    "_of_linear",
 )
-"""Endings of the names of metrics that are times, counts, and scores of other models."""
+"""Endings of the names of metrics that are times and counts."""
+
+RIVALS = {
+    "constant": "the commonest label, the mean, or no answer",
+    "linear": "regression on the states of all layers of the encoder before training",
+    "cosine": "the cosine of the two texts for the encoder before training",
+    "words": "the sentence with most words of the question",
+}
+"""Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""
+
+RIVAL_SCORES = tuple(f"_of_{name}" for name in RIVALS)
+"""Endings of the names of the scores of rivals."""
 
 HUB_ID = r"[\w.-]+/[\w.-]+"
 """Regular expression of OWNER/NAME."""

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from hf_localattn.resources import FOLDER as RESOURCES
-from hf_localattn.tasks.text_classification import GLUE
+from hf_localattn.settings.data import GLUE
 
 FOLDER = Path(__file__).parent
 """Folder of corpora.yaml and the tables."""

@@ -16,9 +16,17 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from hf_localattn.files import atomic_write
-from hf_localattn.hub.record import RIVALS, Score, TrainingRecord, describe_rivals, read_stock_record
+from hf_localattn.hub.record import Score, TrainingRecord, describe_rivals, read_stock_record
 from hf_localattn.hub.verify import Verification, verify_checkpoint
-from hf_localattn.names import AUTO_CLASSES, default_fields, family_names, family_notes, read_config, task_of_class
+from hf_localattn.names import (
+    AUTO_CLASSES,
+    RIVAL_SCORES,
+    default_fields,
+    family_names,
+    family_notes,
+    read_config,
+    task_of_class,
+)
 from hf_localattn.parsing import read_utf8
 
 logger = logging.getLogger(__name__)
@@ -32,9 +40,6 @@ WITHOUT_PIPELINE = ("multiple-choice", "text2text-generation")  # in transformer
 
 MOST_RESULTS = 5
 """Number of scores in the metadata, which the Hub shows. A table has all."""
-
-OF_RIVALS = tuple(f"_of_{name}" for name in RIVALS)
-"""Ends of the names of the scores of rivals."""
 
 
 def render_card(
@@ -79,7 +84,7 @@ def render_card(
         name=name,
         family=notes,
         text="YOUR TEXT" if has_pairs else notes.get("placeholder", "YOUR TEXT"),
-        rivals=OF_RIVALS,
+        rivals=RIVAL_SCORES,
         rivals_text=describe_rivals(score.metric for score in record.scores) if record else "",
         has_pairs=has_pairs,
         model_type=config["model_type"],
@@ -190,7 +195,7 @@ def _metadata(config: Mapping[str, Any], record: TrainingRecord | None, name: st
 
 def _headline_scores(record: TrainingRecord) -> list[Score]:
     """Return the first scores of the model, without losses and NaN. Those of test rows come first."""
-    others = ("loss", "_before", *OF_RIVALS)
+    others = ("loss", "_before", *RIVAL_SCORES)
     scores = [score for score in record.scores if not (score.metric.endswith(others) or math.isnan(score.value))]
     return sorted(scores, key=lambda score: not score.split.startswith("test"))[:MOST_RESULTS]
 

@@ -16,16 +16,10 @@ from pydantic import StrictInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from hf_localattn.files import atomic_write
-from hf_localattn.names import NO_SCORES, RESULTS
+from hf_localattn.names import NO_SCORES, RESULTS, RIVALS
 from hf_localattn.parsing import read_json
 
 RECORD = "training_record.json"
-
-RIVALS = {
-    "constant": "the commonest label, the mean, or no answer",
-    "linear": "logistic or ridge regression on the encoder's mean states",
-}
-"""Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""
 
 
 def describe_rivals(metrics: Iterable[str]) -> str:

@@ -46,7 +46,9 @@ def is_cue(convention: str, cue_type: str, word: str) -> bool:
 def whole_cue(
     convention: str, cue_type: str, words: Sequence[str], cue: tuple[int, ...]
 ) -> tuple[str, tuple[int, ...]]:
-    """Return the type and the words of a cue, whole where only stories divide it: `unable`, `cannot`, `could not`.
+    """Return the type and the words of a cue, whole where a convention has a whole one.
+
+    Stories divide `unable`, and stories and reviews `cannot` and `could not`, whose cue is `not` there.
 
     Args:
         convention: One of `CONVENTIONS`.
@@ -55,11 +57,11 @@ def whole_cue(
         cue: Indices of the cue's words.
     """
     first = cue[0]
-    if convention == "stories":
-        return cue_type, cue
-    if cue_type == "affix" and _plain(words[first]) == "unable":
+    word = _plain(words[first])
+    if convention != "stories" and cue_type == "affix" and word == "unable":
         return "single", cue
-    if len(cue) == 1 and _plain(words[first]) == "not" and first and _plain(words[first - 1]) in ("can", "could"):
+    has_whole_verbs = convention in ("papers", "notes")
+    if has_whole_verbs and len(cue) == 1 and word == "not" and first and _plain(words[first - 1]) in ("can", "could"):
         return "multi", (first - 1, first)
     return cue_type, cue
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from hf_localattn.settings.option import check_values, chosen, declared, option
+from hf_localattn.settings.option import check_values, declared, option
 
 SINGLE_LABEL = "single_label_classification"
 REGRESSION = "regression"
@@ -29,7 +29,9 @@ class Columns:
 
     def name_of(self, attribute: str) -> Any:
         """Return the name of a column, by default the usual one."""
-        return chosen(self, attribute)
+        columns: Any = self
+        name = getattr(columns, attribute)
+        return columns.__dataclass_fields__[attribute].metadata["option"].unset if name is None else name
 
 
 @declared
@@ -47,11 +49,9 @@ class TextColumns(Columns):
         None,
         "Column of the texts, or two columns separated by a comma; by default common names are tried.",
         name="text_column_names",
-        recorded="columns",
+        column=True,
     )
-    label: str | None = option(
-        None, "Column of the labels.", name="label_column_name", unset="label", recorded="columns"
-    )
+    label: str | None = option(None, "Column of the labels.", name="label_column_name", unset="label", column=True)
     names: tuple[str, ...] | None = None
     problem_type: str | None = None
     unlabeled: bool = False
@@ -90,13 +90,13 @@ class TokenColumns(Columns):
     """Columns of words and labels. `names` are label names, if the labels in the data are numbers from 0."""
 
     text: str | None = option(
-        None, "Column with the lists of words.", name="text_column_name", unset="tokens", recorded="columns"
+        None, "Column with the lists of words.", name="text_column_name", unset="tokens", column=True
     )
     label: str | None = option(
         None,
         "Column with the lists of labels; default: <task_name>_tags, or labels.",
         name="label_column_name",
-        recorded="columns",
+        column=True,
     )
     task: str = option(
         "ner",
@@ -110,14 +110,14 @@ class TokenColumns(Columns):
         "Index of the labels' column in a column file; default: the last one.",
         name="label_column_index",
         unset=-1,
-        recorded="columns",
+        column=True,
     )
     conllu: Literal["upos", "xpos"] | None = option(
         None,
         "Column with the labels in a CoNLL-U file: upos or xpos.",
         name="conllu_column",
         unset="upos",
-        recorded="columns",
+        column=True,
     )
     names: Any = None
 
@@ -138,28 +138,28 @@ class ChoiceColumns(Columns):
         "Column with the text that the choices refer to or continue.",
         name="context_column_name",
         unset="context",
-        recorded="columns",
+        column=True,
     )
     question: str | None = option(
         None,
         "Column with the question, if there is one.",
         name="question_column_name",
         unset="question",
-        recorded="columns",
+        column=True,
     )
     choices: str | None = option(
         None,
         "Column with the lists of choices, not needed for SWAG.",
         name="choices_column_name",
         unset="choices",
-        recorded="columns",
+        column=True,
     )
     label: str | None = option(
         None,
         "Column with the right choice, its index, counted from 0, its letter, its name or its text.",
         name="label_column_name",
         unset="label",
-        recorded="columns",
+        column=True,
     )
 
 

@@ -22,7 +22,6 @@ from hf_localattn.settings.option import (
     GROWS,
     check_values,
     declared,
-    given_of,
     group,
     option,
     options_of,
@@ -61,7 +60,7 @@ class DataArguments:
     max_seq_length: PositiveInt = option(
         128,
         "Maximum number of input tokens, with special tokens; longer inputs are cut.",
-        recorded="hyperparameters",
+        recorded=True,
     )
     pad_to_max_length: bool = option(
         False, "Pad all inputs to max_seq_length, not to the longest in the batch: for TPUs; slower elsewhere."
@@ -163,7 +162,7 @@ class TextClassificationDataArguments(DataArguments):
         [],
         "Weights of classes in the loss: balanced (inversely proportional to their numbers of rows), or entries such"
         " as spam=2.5; other classes have the weight 1.",
-        recorded="hyperparameters",
+        recorded=True,
     )
     temperature_scaling: bool = option(
         False,
@@ -200,7 +199,8 @@ class TextClassificationDataArguments(DataArguments):
         """Columns of the data, by default those of the GLUE task, and the problem type if it is given."""
         layout = self.columns
         if self.task_name is not None:
-            layout = replace(GLUE_TASKS[self.task_name], **given_of(layout))
+            given = {name: value for name, value in vars(layout).items() if value != getattr(TextColumns, name)}
+            layout = replace(GLUE_TASKS[self.task_name], **given)
         if self.do_regression is not None:
             layout = replace(layout, problem_type=REGRESSION if self.do_regression else SINGLE_LABEL)
         return layout
@@ -272,7 +272,7 @@ class QuestionAnsweringDataArguments(DataArguments):
     max_seq_length: PositiveInt = option(
         384,
         "Number of tokens of a window: question, passage and special tokens.",
-        recorded="hyperparameters",
+        recorded=True,
     )
     pad_to_max_length: bool = option(
         True, "Pad all windows to max_seq_length; if false, to the longest in the batch (faster except on TPUs)."

@@ -1,15 +1,12 @@
-"""Declaration of options: each is a field of a dataclass, with all that is known about it.
-
-Lists of options are filters over `options_of`, or over `all_options` of `hf_localattn.settings.stock`.
-"""
+"""Declaration of options: each is a field of a dataclass, with all that is known about it. Lists are filters."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -19,24 +16,10 @@ FREE: Final = "free"
 LENGTH: Final = "length"
 GROWS: Final = "grows"
 
-Result = Literal["fixed", "free", "length", "grows"]
-"""Effect of an option on the result of a run: `FIXED` changes it; `FREE` does not, or negligibly; `LENGTH` may differ
-if a finished run is trained further; `GROWS` may differ when a command of several runs is continued."""
-
 WORKS = "works"
 OURS = "ours decides"
 NEEDS = "needs another"
 REFUSED = "refused"
-
-KINDS = {
-    WORKS: "It does in every task what transformers documents.",
-    OURS: "The package sets it, or has a default or a meaning of its own.",
-    NEEDS: "It works with another option, library, device, task or label; without it the run is refused.",
-    REFUSED: "A value other than the default is refused.",
-}
-"""Treatments of transformers' training arguments, and their meaning."""
-
-ANY_TYPE = ConfigDict(arbitrary_types_allowed=True)
 
 _OPTION = "option"
 _GROUP = "group"
@@ -54,18 +37,20 @@ class Option:
         aliases: Further names on the command line.
         default: Default of the field.
         unset: Value that is taken if an option without a default is not given.
-        values: Type of pydantic with the allowed values, if the field is one of transformers.
-        result: Effect on the result of a run.
+        values: Type of pydantic with the allowed values, if the annotation has more.
+        result: `FIXED` if it changes the result of a run; `FREE` if it does not, or negligibly; `LENGTH` if it may
+            differ when a finished run is trained further; `GROWS` when a command of several runs is continued.
         searchable: `--search_space` can have it.
-        recorded: Field of `TrainingRecord` that has it, for the model card, *optional*.
+        recorded: It is in the record of a run, and on its card.
+        column: It names a column of the data, which the record has for later predictions.
         shared: The runs of folds, seeds and trials get it from their command.
         extra: Extra of the package that it needs.
-        kind: A key of `KINDS`, if it is a training argument of transformers.
-        note: Text for the documentation. Of `NEEDS` and `REFUSED` it is also the error, after the name of the option.
-        suits_arguments: Function of the training arguments that returns False if they contradict a given value,
-            *optional*.
-        suits_task: Function of the `Use` by a task that returns False if it contradicts a given value, *optional*.
-            Before the labels are known, a task may allow more than afterwards.
+        kind: What a run does with it (`WORKS`, `OURS`, `NEEDS`, `REFUSED`), if it is one of transformers.
+        note: Text for the documentation, by default `help`. Of `NEEDS` and `REFUSED` it is also the error, after the
+            name of the option.
+        suits_arguments: Function of the training arguments that returns False if they contradict a given value.
+        suits_task: Function of the `Use` by a task that returns False if it contradicts a given value. Before labels
+            are known, a task may allow more than afterwards.
     """
 
     help: str = ""
@@ -74,9 +59,10 @@ class Option:
     default: Any = None
     unset: Any = None
     values: Any = None
-    result: Result = "fixed"
+    result: Literal["fixed", "free", "length", "grows"] = FIXED
     searchable: bool = False
-    recorded: Literal["", "hyperparameters", "columns"] = ""
+    recorded: bool = False
+    column: bool = False
     shared: bool = True
     extra: str | None = None
     kind: str | None = None
@@ -98,105 +84,72 @@ class Option:
 
 
 def option(default: Any, help: str, **facts: Any) -> Any:
-    """Declare a field of a dataclass as an option.
+    """Declare a field of a dataclass as an option. `facts` are further arguments of `Option`.
 
-    Args:
-        default: Default. None marks an option that was not given.
-        help: Text of `--help`.
-        **facts: Further arguments of `Option`.
+    The default None marks an option that was not given.
     """
     metadata = {_OPTION: Option(help, default=default, **facts)}
     if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata=metadata)
+        return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
 def group(default: Any) -> Any:
-    """Declare a field of a dataclass as a frozen dataclass of options, with names of their own.
-
-    Args:
-        default: Instance with the defaults.
-    """
-    return field(default=default, metadata={_GROUP: type(default)})
+    """Declare a field of a dataclass as a frozen dataclass of options, given with its defaults."""
+    return field(default=default, metadata={_GROUP: True})
 
 
 def declared(options: Class) -> Class:
-    """Complete a dataclass of options: options of its groups are keyword arguments, too, and its docstring has `Args`.
-
-    Args:
-        options: The dataclass.
-    """
+    """Take options of groups as keyword arguments of a dataclass, too, and describe all options in its docstring."""
     made: Any = options
-    groups = _groups_of(options)
-    if groups:
-        build = made.__init__
+    build = made.__init__
 
-        @functools.wraps(build)
-        def take_options_of_groups(self: Any, *args: Any, **given: Any) -> None:
-            for name, part in groups.items():
-                types = types_of(part)
-                known = {option.name: field.name for option, field in _fields_of(part) if option.name in given}
-                values = {field: read_value(name, given.pop(name), types[name]) for name, field in known.items()}
-                given[name] = replace(given.get(name, made.__dataclass_fields__[name].default), **values)
-            build(self, *args, **given)
+    @functools.wraps(build)
+    def take_options_of_groups(self: Any, *args: Any, **given: Any) -> None:
+        types = types_of(made)
+        for place, attribute, known in _walk(made):
+            if place and known.name in given:
+                value = read_value(known.name, given.pop(known.name), types[known.name])
+                part = given.get(place, made.__dataclass_fields__[place].default)
+                given[place] = replace(part, **{attribute.name: value})
+        build(self, *args, **given)
 
-        made.__init__ = take_options_of_groups
-    entries = "\n".join(f"    {f.name}: {o.full_help}" for o, f in _fields_of(options))
-    options.__doc__ = f"{inspect.cleandoc(options.__doc__ or '')}\n\nArgs:\n{entries}\n"
+    made.__init__ = take_options_of_groups
+    entries = [f"    {attribute.name}: {known.full_help}" for place, attribute, known in _walk(made) if not place]
+    made.__doc__ = "\n".join([inspect.cleandoc(made.__doc__ or ""), "\nArgs:", *entries])
     return options
 
 
 def options_of(*classes: type) -> dict[str, Option]:
     """Return the options of dataclasses, those of their groups included, by name."""
-    options: dict[str, Option] = {}
-    for part in classes:
-        options |= {known.name: known for known, _ in _fields_of(part)} | options_of(*_groups_of(part).values())
-    return options
+    return {known.name: known for part in classes for _, _, known in _walk(part)}
 
 
 @functools.cache
 def types_of(part: Any) -> Mapping[str, Any]:
-    """Return the type of each option and field of a dataclass, those of its groups included, by name."""
-    hints = get_type_hints(part, include_extras=True)
-    names = {f.name: o.name for o, f in _fields_of(part)}
-    types = {names.get(name, name): hint for name, hint in hints.items()}
-    for options in _groups_of(part).values():
-        types |= dict(types_of(options))
-    return types
+    """Return the types of the options of a dataclass, and of its other fields, by name."""
+    types = get_type_hints(part, include_extras=True)
+    named = {}
+    for place, attribute, known in _walk(part):
+        hints = get_type_hints(types[place], include_extras=True) if place else types
+        named[known.name] = hints[attribute.name]
+    return types | named
 
 
 def values_of(options: Any) -> dict[str, Any]:
-    """Return the values of a dataclass of options by name, with those of its groups, as JSON has them."""
-    groups = _groups_of(type(options))
-    names = {f.name: o.name for o, f in _fields_of(type(options))}
-    values: dict[str, Any] = {}
-    for known in dataclasses.fields(options):
-        value = getattr(options, known.name)
-        if known.name in groups:
-            of_group = {f.name: o.name for o, f in _fields_of(type(value))}
-            values |= {name: _plain(getattr(value, attribute)) for attribute, name in of_group.items()}
-        elif known.name in vars(options):  # not the default of a field that is no option
-            values[names.get(known.name, known.name)] = value
+    """Return the values of a dataclass of options by name, with those of its groups as words have them."""
+    given = vars(options)  # without defaults of fields that are no options
+    parts = dataclasses.fields(options)
+    values = {part.name: given[part.name] for part in parts if part.name in given and _GROUP not in part.metadata}
+    for place, attribute, known in _walk(type(options)):
+        if place:
+            value = getattr(getattr(options, place), attribute.name)
+            values[known.name] = ",".join(value) if isinstance(value, tuple) else value
     return values
 
 
-def given_of(options: Any) -> dict[str, Any]:
-    """Return the values of a dataclass that differ from its defaults, by name of the field."""
-    usual = type(options)()
-    values = {known.name: getattr(options, known.name) for known in dataclasses.fields(options)}
-    return {name: value for name, value in values.items() if value != getattr(usual, name)}
-
-
-def chosen(options: Any, attribute: str) -> Any:
-    """Return the value of an option, or the one that is taken if it is not given."""
-    value = getattr(options, attribute)
-    if value is not None:
-        return value
-    return options.__dataclass_fields__[attribute].metadata[_OPTION].unset
-
-
 def read_value(name: str, value: Any, values: Any) -> Any:
-    """Return a value as one of a type of pydantic, which may be given as a word.
+    """Return a value, which may be given as a word, as one of a type of pydantic.
 
     Raises:
         ValueError: The type does not have the value. The message names the option.
@@ -208,38 +161,25 @@ def read_value(name: str, value: Any, values: Any) -> Any:
 
 
 def check_values(options: Any) -> None:
-    """Check each option of a dataclass by itself.
-
-    Raises:
-        ValueError: A value is not allowed.
-    """
+    """Raise `ValueError` if an option of a dataclass has a value that is not allowed."""
     part: Any = type(options)
-    for known, attribute in _fields_of(part):
-        value = getattr(options, attribute.name)
-        if value != known.default:
+    for place, attribute, known in _walk(part):
+        if not place and (value := getattr(options, attribute.name)) != known.default:
             read_value(known.name, value, known.values or types_of(part)[known.name])
 
 
 @functools.cache
 def _adapter(values: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(values, config=ANY_TYPE)
+    return TypeAdapter(values, config=ConfigDict(arbitrary_types_allowed=True))
 
 
-def _fields_of(part: type) -> list[tuple[Option, Any]]:
-    """Return the options of a dataclass with their fields, without those of its groups."""
-    known = []
+def _walk(part: type) -> Iterator[tuple[str, Field[Any], Option]]:
+    """Yield the group (or ""), the field and the declaration of each option of a dataclass."""
     for attribute in dataclasses.fields(part):
-        if _OPTION in attribute.metadata and attribute.init:
-            declaration = attribute.metadata[_OPTION]
-            default = attribute.default if attribute.default is not dataclasses.MISSING else declaration.default
-            known.append((replace(declaration, name=declaration.name or attribute.name, default=default), attribute))
-    return known
-
-
-def _groups_of(part: type) -> dict[str, type]:
-    return {known.name: known.metadata[_GROUP] for known in dataclasses.fields(part) if _GROUP in known.metadata}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a frozen dataclass as a word has it."""
-    return (",".join(value) or None) if isinstance(value, tuple) else value
+        if _GROUP in attribute.metadata:
+            default = attribute.default
+            for _, inner, known in _walk(type(default)):
+                yield attribute.name, inner, replace(known, default=getattr(default, inner.name))
+        elif _OPTION in attribute.metadata and attribute.init:
+            known = attribute.metadata[_OPTION]
+            yield "", attribute, replace(known, name=known.name or attribute.name)

@@ -6,7 +6,6 @@ Neither torch nor transformers is imported, so that a misspelt option is an erro
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_args
@@ -88,19 +87,11 @@ def build_arguments(classes: Sequence[type], options: Mapping[str, Any]) -> tupl
     Raises:
         ValueError: An option does not exist or has an invalid value.
     """
-    names = {part: _names_of(part) for part in classes}
+    names = {part: all_options(part).keys() & types_of(part).keys() for part in classes}
     _check_names(options, [name for known in names.values() for name in known])
     types = {name: hint for part in classes for name, hint in types_of(part).items()}
     values = {name: _read(name, value, types[name]) for name, value in options.items()}
     return tuple(part(**{name: values[name] for name in names[part] if name in values}) for part in classes)
-
-
-def _names_of(part: type) -> list[str]:
-    """Return the names of the options of a dataclass, those of transformers included."""
-    return [
-        *options_of(part),
-        *(known.name for known in dataclasses.fields(part) if known.init and known.name in STOCK),
-    ]
 
 
 def _check_names(options: Iterable[str], names: Collection[str]) -> None:

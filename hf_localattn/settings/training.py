@@ -39,36 +39,34 @@ class NewTrainingArguments:
         None,  # the trainer sets it
         "Peak learning rate; by default 5e-5, and 1e-3 if the encoder is frozen.",
         kind=OURS,
-        note="5e-5 by default, 1e-3 for a frozen encoder. The rate of pretrained weights if `local_learning_rate` is"
-        " given.",
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     )
     local_learning_rate: Rate = option(
         None,
         "Learning rate of all parameters outside the backbone (local layers and head); by default `learning_rate`.",
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     )
     early_stopping_patience: Count = option(
         None,
         "Stop training after this number of evaluations in a row without a better score, and keep the best model. The"
         " score is `metric_for_best_model`, by default the task's main score.",
-        recorded="hyperparameters",
+        recorded=True,
     )
     lookahead_steps: Count = option(
         None,
         "Use Lookahead (Zhang et al. 2019): update its slow weights after every N steps of the optimizer. The paper"
         " uses 5.",
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
         extra="lookahead",
     )
     lookahead_alpha: Annotated[float, Field(gt=0, le=1)] | None = option(
         None,
         "Step size of Lookahead's slow weights, above 0 and at most 1; by default 0.5. Needs `lookahead_steps`.",
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     )
     frozen_states: Literal["full", "half", "no"] | None = option(
         None,
@@ -122,10 +120,9 @@ class NewTrainingArguments:
         0.05,
         "Number of steps between two logs of the loss, or their share of all steps.",
         kind=OURS,
-        note="0.05 by default: twenty logs in a run.",
         result=FREE,
     )
-    save_total_limit: Count = option(2, "Number of checkpoints to keep.", kind=OURS, note="2 by default.", result=FREE)
+    save_total_limit: Count = option(2, "Number of checkpoints to keep.", kind=OURS, result=FREE)
     keep_checkpoints: bool = option(
         False, "Keep the optimizer states of a finished run, which training it further needs.", result=FREE
     )
@@ -134,14 +131,12 @@ class NewTrainingArguments:
         "When to evaluate during training: no, steps or epoch. By default no, or epoch if the best model is loaded at"
         " the end.",
         kind=OURS,
-        note="`no` by default, or `epoch` if the best model is loaded at the end.",
     )
     save_strategy: str | None = option(
         None,
         "When to save checkpoints: no, steps, epoch or best. By default steps, or as `eval_strategy` if the best model"
         " is loaded at the end.",
         kind=OURS,
-        note="`steps` by default, or as `eval_strategy` if the best model is loaded at the end.",
     )
     save_steps: Steps = option(
         None,
@@ -170,12 +165,10 @@ class NewGenerationArguments(NewTrainingArguments):
         None,
         "Maximum number of generated tokens; by default that of the longest reference text.",
         kind=OURS,
-        note="That of the longest reference by default.",
     )
     generation_num_beams: Count = option(
         5,
         "Number of beams of the beam search; 1 is greedy search.",
         kind=OURS,
-        note="5 by default. `num_beams` overrides it.",
-        recorded="hyperparameters",
+        recorded=True,
     )

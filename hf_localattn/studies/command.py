@@ -26,7 +26,7 @@ from hf_localattn.tasks import Task
 from hf_localattn.training.arguments import argument_classes, set_up_logging
 from hf_localattn.training.output_folder import save_arguments
 from hf_localattn.training.run import execute
-from hf_localattn.training.run_record import scores_of
+from hf_localattn.training.run_record import numbers_of, scores_of
 
 logger = logging.getLogger(__name__)
 
@@ -197,12 +197,12 @@ class SeveralRuns:
 
 
 def summary_of(results: Sequence[Mapping[str, Any]], folds: int | None = None) -> dict[str, dict[str, Any]]:
-    """Return `mean`, `std` and `interval` of all scores that occur in all results, each by name of the score.
+    """Return `mean`, `std` and `interval` of all scores that occur in all results, by name, also of rivals.
 
     A single result has no deviation. `interval_of_mean` says which scores have an interval.
     """
     summary: dict[str, dict[str, Any]] = {"mean": {}, "std": {}, "interval": {}}
-    scores = [scores_of(metrics) for metrics in results]
+    scores = [numbers_of(metrics) for metrics in results]
     for name in scores[0] if scores else ():
         if not all(name in run for run in scores):
             continue

@@ -16,7 +16,7 @@ from typing import Any
 
 from hf_localattn.errors import join_names
 from hf_localattn.files import UNFINISHED, atomic_write
-from hf_localattn.names import NO_SCORES, RESULTS, read_run
+from hf_localattn.names import NO_SCORES, RESULTS, RIVAL_SCORES, read_run
 from hf_localattn.parsing import read_json
 
 FOLDS = "folds.json"
@@ -57,7 +57,7 @@ class Result:
 
     @property
     def names(self) -> list[str]:
-        """Names of the scores, without losses, times and counts."""
+        """Names of the scores, without losses, times, counts and scores of rivals."""
         names = dict.fromkeys(itertools.chain.from_iterable(self.metrics.values()))
         return list(filter(self._is_score, names))
 
@@ -65,7 +65,7 @@ class Result:
         base = name.partition("@")[0]
         if not base.startswith(("eval_", "predict_")):
             return False
-        if base.endswith((*NO_SCORES, "_loss", "_total", "_thresh")):
+        if base.endswith((*NO_SCORES, *RIVAL_SCORES, "_loss", "_total", "_thresh")):
             return False
         return all(isinstance(metrics.get(name), int | float | None) for metrics in self.metrics.values())
 

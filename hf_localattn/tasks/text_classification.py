@@ -31,7 +31,6 @@ from hf_localattn.errors import join_names
 from hf_localattn.metrics.class_report import class_report
 from hf_localattn.metrics.classification_scores import GLUE_METRICS, LOWER_IS_BETTER, SCORES
 from hf_localattn.settings.columns import TextColumns, TokenColumns
-from hf_localattn.settings.data import GLUE as GLUE
 from hf_localattn.settings.data import TextClassificationDataArguments
 from hf_localattn.tasks.class_weights import read_class_weights, weighted_loss
 from hf_localattn.tasks.labels import Head, choose_labels, label_fields

@@ -160,11 +160,6 @@ class FrozenStates:
         self.bytes_in_file += states.nbytes
         return torch.from_numpy(mapped)
 
-    def mean_states(self, features: Iterable[dict[str, Any]]) -> np.ndarray:
-        """Return the mean state (N, F) of each row of a data set of texts. `add` has computed the states."""
-        means = [self.rows[_inputs_of(feature)[0].tobytes()].float().mean(0) for feature in features]
-        return torch.stack(means).numpy()
-
     @contextmanager
     def reading(self, splits: Mapping[str, Iterable[dict[str, Any]]]) -> Iterator[None]:
         """Compute the states of features by split, and let the model read them in the block."""

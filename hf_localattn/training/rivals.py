@@ -1,103 +1,283 @@
-"""Plain rivals of a trained model: a constant answer, and for a frozen encoder a linear model of its mean states."""
+"""Plain rivals of a trained model, which need seconds: constants, regressions on a frozen encoder, common words.
+
+The encoder is read once, as it is before the training. The functions are of rows, states and labels alone.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, Labels
-from hf_localattn.hub.record import RIVALS
+from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
+from hf_localattn.data.words import IGNORED
+from hf_localattn.metrics import load_metric
+from hf_localattn.names import RIVALS
+from hf_localattn.tasks import QuestionAnswering, TextClassification, TokenClassification
 from hf_localattn.tasks.task import Split
 from hf_localattn.training.evaluation import Evaluation
-from hf_localattn.training.frozen_states import FrozenStates
+from hf_localattn.training.layer_states import encoder_of, mean_layers, token_layers
 from hf_localattn.training.scores import main_score
 
 logger = logging.getLogger(__name__)
 
+MOST_TEXTS = 2_000
+"""Number of training texts that a regression reads, drawn if there are more."""
+
+MOST_WORDS = 10_000
+"""Number of training words that a regression reads."""
+
+PENALTY = 0.01
+"""scikit-learn's `C` of logistic regressions on standardized states."""
+
+PENALTIES = tuple(10.0**exponent for exponent in range(7))
+"""Penalties of ridge regressions, of which leave-one-out validation chooses one."""
+
+WORD = re.compile(r"\w+")
+SENTENCE = re.compile(r"\S.*?(?:[.!?](?=\s)|$)", re.DOTALL | re.MULTILINE)
+
+
+def regress(train: np.ndarray, targets: Any, problem_type: str | None, num_labels: int) -> Callable[..., np.ndarray]:
+    """Fit a logistic regression of classes, or a ridge regression of scores, to standardized features.
+
+    Args:
+        train: Features of the training rows (N, D).
+        targets: Their labels, as a model takes them: classes, sets of classes (N, labels), or scores.
+        problem_type: Problem type of the labels.
+        num_labels: Number of labels.
+
+    Returns:
+        A function from features (N, D) to outputs (N, labels), which are scored as the logits of a model.
+    """
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model: Any = LogisticRegression(C=PENALTY, max_iter=200)
+    if problem_type == REGRESSION:
+        model = RidgeCV(alphas=PENALTIES)
+    elif problem_type == MULTI_LABEL:
+        model = OneVsRestClassifier(model)
+    targets = np.asarray(targets)
+    if problem_type not in (REGRESSION, MULTI_LABEL) and len(np.unique(targets)) == 1:  # nothing to fit
+        return lambda features: np.tile(np.eye(num_labels)[targets[0]], (len(features), 1))
+    fitted = make_pipeline(StandardScaler(), model).fit(train, targets)
+
+    def outputs(features: np.ndarray) -> np.ndarray:
+        if problem_type == MULTI_LABEL:
+            return fitted.decision_function(features).reshape(len(features), -1)
+        predicted = fitted.predict(features)
+        return predicted.reshape(-1, 1) if problem_type == REGRESSION else np.eye(num_labels)[predicted]
+
+    return outputs
+
+
+def pair_features(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the distances and the products of the means of all layers (N, S, H) of two texts (N, 2 * S * H)."""
+    return np.concatenate([np.abs(first - second), first * second], axis=-1).reshape(len(first), -1)
+
+
+def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the cosine (N, 1) of the means of the last layer (N, S, H) of two texts."""
+    a, b = first[:, -1], second[:, -1]
+    lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    return ((a * b).sum(-1) / np.maximum(lengths, 1e-12))[:, None]
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of a text: they end with ".", "!" or "?" before a blank, or with their line."""
+    return SENTENCE.findall(text)
+
+
+def most_common_words(question: str, context: str) -> str:
+    """Return the sentence of a context that has most words of a question; of equal ones the shorter, then the first.
+
+    Example:
+        >>> most_common_words("Who baked the bread?", "It rained. Mira baked bread.")
+        'Mira baked bread.'
+    """
+    asked = set(WORD.findall(question.casefold()))
+
+    def rank(sentence: str) -> tuple[int, int]:
+        return len(asked & set(WORD.findall(sentence.casefold()))), -len(sentence)
+
+    return max(sentences_of(context), key=rank, default="")
+
+
+def drawn(count: int, most: int) -> list[int]:
+    """Return the indices of at most `most` of `count` rows, always the same ones, in order."""
+    return sorted(random.Random(0).sample(range(count), most)) if count > most else list(range(count))
+
 
 @dataclass(frozen=True)
 class Rivals:
-    """The rivals of a trained model. They are fitted to the training rows.
+    """Plain rivals of the model of a run, fitted to its training rows.
 
     Args:
         evaluation: The task and its splits.
-        frozen (*optional*): States of a frozen encoder.
+        outputs (*optional*): Outputs of the rivals that read the encoder, by name of the rival and of the split.
     """
 
     evaluation: Evaluation
-    frozen: FrozenStates | None = None
+    outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def scores(self, split: Split, scores: Mapping[str, float]) -> dict[str, float]:
-        """Score the rivals on a split, and warn if the model is not better.
+        """Score the rivals on a split, and warn if the model is not better than the strongest one.
 
         Args:
             split: The split.
             scores: Scores of the model.
 
         Returns:
-            The main score of each rival, such as `accuracy_of_constant`; {} without a rival or labels.
+            A score of each rival, such as `accuracy_of_constant`: the main score, of a constant in place of
+            correlations `rmse`. {} without a rival or labels.
         """
         task, target = self.evaluation.task, self.evaluation.target
         train = self.evaluation.splits.get("train")
-        is_regression = "rmse" in target.metrics
-        score_name = "rmse" if is_regression else main_score(target.metrics)  # a constant has no correlation
-        if score_name not in scores or train is None:
+        name = main_score(target.metrics)
+        if name not in scores or train is None:
             return {}
-        outputs = {"constant": task.constant_outputs(split, train, target)}
-        if self.frozen is not None and task.model_task == "text-classification":
-            states = self.frozen.mean_states(split.features)
-            outputs["linear"] = linear_outputs(self._linear_model, states, target.labels)
-        results = {}
-        for rival, values in outputs.items():
-            if values is not None:
-                scored = task.score(split, values, target, self.evaluation.encoding)
-                results[rival] = scored.scores[score_name]
-        better = max if target.metrics[score_name] else min
-        score = scores[score_name]
-        for rival, result in results.items():
-            if better(score, result) == result:
-                logger.warning(
-                    "The model is not better than %s on the %s rows (%s %.4f, against %.4f): train it longer, or with"
-                    " another --learning_rate.",
-                    RIVALS[rival],
-                    split.name,
-                    score_name,
-                    score,
-                    result,
-                )
-        return {f"{score_name}_of_{rival}": result for rival, result in results.items()}
+        constant_name = "rmse" if "rmse" in target.metrics else name  # a constant has no correlation
+        results: dict[str, dict[str, float]] = {}
+        constant = task.constant_outputs(split, train, target)
+        if constant is not None:
+            results[constant_name] = {"constant": self._score(split, constant, constant_name)}
+        for rival, outputs in self.outputs.items():
+            if split.name in outputs:
+                results.setdefault(name, {})[rival] = self._score(split, outputs[split.name], name)
+        if isinstance(task, QuestionAnswering):
+            results.setdefault(name, {})["words"] = score_common_words(split.rows, task.no_answer_threshold)[name]
+        for score_name, of_rivals in results.items():
+            self._compare(split, score_name, scores[score_name], of_rivals)
+        return {f"{score}_of_{rival}": value for score, rivals in results.items() for rival, value in rivals.items()}
 
-    @cached_property
-    def _linear_model(self) -> Any:
-        """A linear model of mean states, fitted once for all splits."""
-        assert self.frozen is not None
-        train = self.evaluation.splits["train"].features
-        labels = np.asarray(train["label"][:])
-        return fit_linear_model(self.frozen.mean_states(train), labels, self.evaluation.target.labels)
+    def _score(self, split: Split, outputs: Any, name: str) -> float:
+        evaluation = self.evaluation
+        return evaluation.task.score(split, outputs, evaluation.target, evaluation.encoding).scores[name]
+
+    def _compare(self, split: Split, name: str, score: float, of_rivals: Mapping[str, float]) -> None:
+        """Warn if a model is not better than its strongest rival, with advice unless its score is perfect."""
+        is_greater = self.evaluation.target.metrics[name]
+        strongest = (max if is_greater else min)(of_rivals, key=lambda rival: of_rivals[rival])
+        value = of_rivals[strongest]
+        if score > value if is_greater else score < value:
+            return
+        highest = 100.0 if isinstance(self.evaluation.task, QuestionAnswering) else 1.0
+        perfect = highest if is_greater else 0.0
+        advice = "" if score == perfect else ": train it longer, or with another --learning_rate"
+        logger.warning(
+            "The model is %s its rival %r, %s, on the %s rows (%s %.4f, against %.4f)%s.",
+            "level with" if score == value else "not better than",
+            strongest,
+            RIVALS[strongest],
+            split.name,
+            name,
+            score,
+            value,
+            advice,
+        )
 
 
-def fit_linear_model(states: np.ndarray, targets: np.ndarray, labels: Labels | None) -> Any:
-    """Fit a linear model of mean states (N, H) to targets (N,), or (N, labels) for sets."""
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.multiclass import OneVsRestClassifier
+def score_common_words(rows: Any, no_answer_threshold: float | None) -> dict[str, float]:
+    """Return SQuAD's scores if each answer is the sentence with most words of its question."""
+    predictions: list[dict[str, Any]] = []
+    for row in rows.select_columns(["id", "question", "context"]):
+        answer = most_common_words(row["question"], row["context"])
+        predictions.append({"id": row["id"], "prediction_text": answer})
+    references = rows.select_columns(["id", "answers"]).to_list()
+    if no_answer_threshold is None:
+        return load_metric("squad").compute(predictions=predictions, references=references)
+    certain = [{**prediction, "no_answer_probability": 0.0} for prediction in predictions]
+    return load_metric("squad_v2").compute(predictions=certain, references=references)
 
+
+def fit_rivals(evaluation: Evaluation, model: Any = None) -> Rivals:
+    """Fit the rivals of a model to the training rows of a run.
+
+    Args:
+        evaluation: The task and its splits.
+        model (*optional*): The model before its training. Without it no rival reads an encoder.
+    """
+    encoder = None if model is None else encoder_of(model)
+    splits = evaluation.splits
+    outputs: dict[str, Mapping[str, Any]] = {}
+    if encoder is not None and "train" in splits and len(splits) > 1:
+        if isinstance(evaluation.task, TextClassification):
+            has_pairs = "text_pair" in splits["train"].rows.column_names
+            outputs = (_fit_pairs if has_pairs else _fit_texts)(evaluation, encoder)
+        elif type(evaluation.task) is TokenClassification:  # not scopes of cues
+            outputs = {"linear": _fit_words(evaluation, encoder)}
+    return Rivals(evaluation, outputs)
+
+
+def _fit(evaluation: Evaluation, features: Mapping[str, np.ndarray], indices: Sequence[int]) -> dict[str, np.ndarray]:
+    """Return the outputs of a regression on features of the drawn training rows for the other splits."""
+    labels, targets = evaluation.target.labels, evaluation.splits["train"].labels
     assert labels is not None
-    model: Any = Ridge() if labels.problem_type == REGRESSION else LogisticRegression(max_iter=1000)
-    if labels.problem_type == MULTI_LABEL:
-        model = OneVsRestClassifier(model)
-    return model.fit(states, targets)
+    assert targets is not None
+    predict = regress(features["train"], targets[indices], labels.problem_type, labels.num_labels)
+    return {split: predict(values) for split, values in features.items() if split != "train"}
 
 
-def linear_outputs(model: Any, states: np.ndarray, labels: Labels | None) -> np.ndarray:
-    """Return the predictions of a linear model for mean states (N, H) in the form of logits (N, labels)."""
-    assert labels is not None
-    if labels.problem_type == MULTI_LABEL:
-        return model.decision_function(states)
-    predictions = model.predict(states)
-    is_number = labels.problem_type == REGRESSION
-    return predictions.reshape(-1, 1) if is_number else np.eye(labels.num_labels)[predictions]
+def _fit_texts(evaluation: Evaluation, encoder: Any) -> dict[str, Mapping[str, Any]]:
+    rows = {name: split.features for name, split in evaluation.splits.items()}
+    indices = drawn(len(rows["train"]), MOST_TEXTS)
+    rows["train"] = rows["train"].select(indices)
+    means = {name: mean_layers(encoder, split_rows.to_list()) for name, split_rows in rows.items()}
+    return {"linear": _fit(evaluation, {name: mean.reshape(len(mean), -1) for name, mean in means.items()}, indices)}
+
+
+def _fit_pairs(evaluation: Evaluation, encoder: Any) -> dict[str, Mapping[str, Any]]:
+    indices = drawn(len(evaluation.splits["train"].features), MOST_TEXTS)
+    encoding = evaluation.encoding
+    sides: dict[str, list[np.ndarray]] = {}
+    for name, split in evaluation.splits.items():
+        rows = split.rows.select(split.kept) if split.kept else split.rows
+        rows = rows.select(indices) if name == "train" else rows
+        sides[name] = []
+        for column in ("text", "text_pair"):
+            columns = dict(encoding.tokenizer(rows[column][:], truncation=True, max_length=encoding.max_length))
+            texts = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+            sides[name].append(mean_layers(encoder, texts))
+    return {
+        "linear": _fit(evaluation, {name: pair_features(*pair) for name, pair in sides.items()}, indices),
+        "cosine": _fit(evaluation, {name: cosines(*pair) for name, pair in sides.items()}, indices),
+    }
+
+
+def _fit_words(evaluation: Evaluation, encoder: Any) -> dict[str, list[np.ndarray]]:
+    """Return the index of the best label of each token of each row, by split."""
+    splits = evaluation.splits
+    train = splits["train"].features
+    order = random.Random(0).sample(range(len(train)), len(train))
+    labels = train["labels"][:]
+    counts = np.cumsum([np.not_equal(labels[index], IGNORED).sum() for index in order])
+    chosen = order[: 1 + int(np.searchsorted(counts, MOST_WORDS))]
+    states, targets = _words(encoder, train.select(chosen))
+    predict = regress(np.concatenate(states), np.concatenate(targets), SINGLE_LABEL, len(evaluation.target.names))
+    outputs: dict[str, list[np.ndarray]] = {}
+    for name, split in splits.items():
+        if name == "train" or "labels" not in split.features.column_names:
+            continue
+        states, _ = _words(encoder, split.features)
+        outputs[name] = []
+        for row_labels, values in zip(split.features["labels"], states, strict=True):
+            best = np.zeros(len(row_labels), int)
+            if len(values):
+                best[np.not_equal(row_labels, IGNORED)] = predict(values).argmax(axis=-1)
+            outputs[name].append(best)
+    return outputs
+
+
+def _words(encoder: Any, rows: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the states of the labeled words of each row, and their labels."""
+    labels = [np.asarray(values) for values in rows["labels"]]
+    positions = [np.flatnonzero(values != IGNORED) for values in labels]
+    states = token_layers(encoder, rows.to_list(), positions)
+    return states, [values[chosen] for values, chosen in zip(labels, positions, strict=True)]

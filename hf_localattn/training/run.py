@@ -29,7 +29,7 @@ from hf_localattn.training.output_folder import (
     save_arguments,
 )
 from hf_localattn.training.prepare import Prepared
-from hf_localattn.training.rivals import Rivals
+from hf_localattn.training.rivals import Rivals, fit_rivals
 from hf_localattn.training.run_record import record_of, scores_of_split
 from hf_localattn.training.saving import save_on_interrupt
 from hf_localattn.training.summary import Section, format_summary, report_sections, score_section
@@ -64,11 +64,13 @@ class Trained:
         started: The run.
         metrics (*optional*): Metrics of the training; empty if the model was not trained.
         temperature (*optional*): Divisor of the logits, with `--temperature_scaling`.
+        rivals (*optional*): Rivals of the model; None if it was not trained.
     """
 
     started: Started
     metrics: Mapping[str, float] = field(default_factory=dict)
     temperature: float | None = None
+    rivals: Rivals | None = None
 
     @property
     def prepared(self) -> Prepared:
@@ -79,11 +81,6 @@ class Trained:
     def trainer(self) -> TaskTrainer:
         """The trainer, with the trained model."""
         return self.started.trainer
-
-    @property
-    def rivals(self) -> Rivals:
-        """The rivals of the trained model."""
-        return Rivals(self.prepared.evaluation, self.started.frozen)
 
 
 @dataclass(frozen=True)
@@ -121,11 +118,10 @@ def execute(started: Started) -> dict[str, Any]:
     files = []
     with started.frozen.reading(features) if started.frozen else nullcontext():
         trained = train(started)
-        rivals = trained.rivals
         for part in ("validation", "test"):
             for name in splits:
                 if name.startswith(part):
-                    evaluated = evaluate(trained, name, rivals)
+                    evaluated = evaluate(trained, name)
                     files += write(trained, evaluated)
                     results.append(evaluated)
     share(trained, results)
@@ -166,6 +162,8 @@ def train(started: Started) -> Trained:
     args = trainer.args
     if not args.do_train:
         return Trained(started)
+    divides_encoder = bool(args.fsdp or args.deepspeed)
+    rivals = fit_rivals(started.prepared.evaluation, None if divides_encoder else trainer.model)
     checkpoint = args.resume_from_checkpoint
     if args.should_save:
         mark_unfinished(args.output_dir)
@@ -189,16 +187,15 @@ def train(started: Started) -> Trained:
     metrics = {**metrics, "train_samples": _num_rows(started, "train")}
     trainer.save_metrics("train", metrics)  # also written to all_results.json
     trainer.save_state()  # last, because this file marks training as complete
-    return Trained(started, metrics, temperature)
+    return Trained(started, metrics, temperature, rivals)
 
 
-def evaluate(trained: Trained, name: str, rivals: Rivals | None = None) -> Evaluated:
+def evaluate(trained: Trained, name: str) -> Evaluated:
     """Evaluate a split, or predict its rows.
 
     Args:
         trained: The trained model.
         name: Name of the split. The names of metrics begin with `eval_`, or for a test split with `predict_`.
-        rivals (*optional*): Rivals of the model, if they are scored on several splits. Defaults to new ones.
     """
     prepared, trainer = trained.prepared, trained.trainer
     evaluation = prepared.evaluation
@@ -214,9 +211,9 @@ def evaluate(trained: Trained, name: str, rivals: Rivals | None = None) -> Evalu
     if not name.startswith("test"):
         trainer.log(metrics)
     of_rivals: Mapping[str, float] = {}
-    if trainer.args.do_train:
+    if trained.rivals is not None:
         model_scores = {score.removeprefix(f"{prefix}_"): value for score, value in metrics.items()}
-        of_rivals = (rivals or trained.rivals).scores(split, model_scores)
+        of_rivals = trained.rivals.scores(split, model_scores)
         metrics |= {f"{prefix}_{score}": value for score, value in of_rivals.items()}
     if scored is not None:
         metrics |= {f"{prefix}_{note}": text for note, text in scored.notes.items()}

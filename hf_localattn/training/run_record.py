@@ -14,7 +14,7 @@ from transformers.utils import cached_file
 
 from hf_localattn.hub import Score, TrainingRecord
 from hf_localattn.hub.record import RECORD
-from hf_localattn.names import NO_SCORES, resolve_backbone, split_paths
+from hf_localattn.names import NO_SCORES, RIVAL_SCORES, resolve_backbone, split_paths
 from hf_localattn.settings.data import DataArguments
 from hf_localattn.settings.option import options_of, values_of
 from hf_localattn.settings.stock import all_options
@@ -78,7 +78,7 @@ def columns_of(data_args: DataArguments) -> dict[str, Any]:
     """Return the given options that name columns of the data."""
     options = options_of(type(data_args))
     values = {name: value for name, value in values_of(data_args).items() if name in options}
-    return {name: value for name, value in values.items() if options[name].recorded == "columns" and value is not None}
+    return {name: value for name, value in values.items() if options[name].column and value is not None}
 
 
 def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> Arguments:
@@ -104,7 +104,7 @@ def hyperparameters_of(data_args: DataArguments, training_args: TrainingArgument
     """Return the arguments that affect the result, except None, False and empty lists."""
     arguments = vars(training_args) | values_of(data_args)
     options = all_options(type(training_args)) | options_of(type(data_args))
-    recorded = [name for name, option in options.items() if option.recorded == "hyperparameters"]
+    recorded = [name for name, option in options.items() if option.recorded]
     values = {name: arguments.get(name) for name in recorded}
     del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]
     if training_args.world_size > 1:
@@ -126,7 +126,12 @@ def scores_of_split(metrics: Mapping[str, Any], prefix: str) -> list[Score]:
 
 
 def scores_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics without times and counts."""
+    """Return the metrics of the model without times and counts."""
+    return {name: value for name, value in numbers_of(metrics).items() if not name.endswith(RIVAL_SCORES)}
+
+
+def numbers_of(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of the model and of its rivals, without times and counts."""
     return {
         name: float(value)
         for name, value in metrics.items()

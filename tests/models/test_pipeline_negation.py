@@ -183,7 +183,7 @@ def test_affixes_count_by_convention(convention):
     assert is_cue(convention, "single", "not")
 
 
-WHOLE = {  # cue of the model: cue of papers, reviews and notes
+WHOLE = {  # cue of the model: cue of papers and notes
     "It could [not] grow": "It [could not] grow",
     "It can [not] grow": "It [can not] grow",
     "It did [not] grow": "It did [not] grow",
@@ -200,8 +200,9 @@ def test_cannot_and_could_not_are_whole_by_convention(marked):
         for before, inside, _ in (re.split(r"[\[\]]", text) for text in (marked, WHOLE[marked]))
     )
     cue_types = ["single" if len(places) == 1 else "multi" for places in (cue, whole)]
-    assert whole_cue("stories", cue_types[0], words, cue) == (cue_types[0], cue)
-    for convention in ("papers", "reviews", "notes"):
+    for convention in ("stories", "reviews"):
+        assert whole_cue(convention, cue_types[0], words, cue) == (cue_types[0], cue)
+    for convention in ("papers", "notes"):
         assert whole_cue(convention, cue_types[0], words, cue) == (cue_types[1], whole)
 
 

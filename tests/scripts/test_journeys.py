@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from transformers import AutoConfig, pipeline
 
-from hf_localattn.names import SAMPLES
+from hf_localattn.names import RIVAL_SCORES, SAMPLES
 from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from tests.qa_helpers import question, write_jsonl
 from tests.scripts.conftest import NAMES, ROWS, SENTENCES, TEXTS, json_lines, lines_of, state_of
@@ -58,7 +58,7 @@ JOURNEYS = {
 
 def scores_of(metrics, prefix):
     """Scores of a split by name; METEOR's name depends on WordNet."""
-    no_scores = ("runtime", "per_second", "samples", "preparation_time", "_of_constant")
+    no_scores = ("runtime", "per_second", "samples", "preparation_time", *RIVAL_SCORES)
     found = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
     return {
         "METEOR" if name.startswith("meteor") else name: value

@@ -4,10 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from datasets import Dataset
+from transformers import AutoModel, AutoTokenizer
 
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
+from hf_localattn.resources import tiny_backbone
 from hf_localattn.tasks import (
+    Encoding,
     MultipleChoice,
     QuestionAnswering,
     QuestionGeneration,
@@ -18,32 +22,47 @@ from hf_localattn.tasks import (
 )
 from hf_localattn.tasks.question_generation import GenerationEncoding
 from hf_localattn.tasks.text_classification import REPORTED
+from hf_localattn.training import layer_states
 from hf_localattn.training.evaluation import Evaluation
-from hf_localattn.training.rivals import Rivals
+from hf_localattn.training.layer_states import encoder_of, mean_layers, token_layers
+from hf_localattn.training.rivals import (
+    Rivals,
+    cosines,
+    drawn,
+    fit_rivals,
+    most_common_words,
+    pair_features,
+    regress,
+)
 
 
-class MeanStates:
-    """Stands for the kept states of a frozen encoder, whose mean states tell the label."""
-
-    def mean_states(self, features):
-        return np.array([[row["input_ids"][0]] for row in features], float)
+@pytest.fixture(scope="module")
+def encoder():
+    return AutoModel.from_pretrained(tiny_backbone())
 
 
-def evaluation(task_class, target, train, test, rows=None, **options):
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(tiny_backbone())
+
+
+def evaluation(task_class, target, train, test, rows=None, encoding=None, **options):
     task = task_class(task_class.DataArguments(validation_file="rows.json", **options))
     splits = {
         name: Split(name, Dataset.from_list(rows or features), Dataset.from_list(features))
         for name, features in (("train", train), ("validation", test))
     }
-    return Evaluation(task, target, None, splits)
+    return Evaluation(task, target, encoding, splits)
+
+
+def target_of(kind, names):
+    metrics = {"loss": False, **{name: name not in ("mse", "rmse") for name in REPORTED[kind]}}
+    return Target(metrics, Labels(kind, names), has_classes=kind == SINGLE_LABEL)
 
 
 def texts(kind, names, train, test):
-    rows = [[{"input_ids": [states], "label": label} for states, label in split] for split in (train, test)]
-    metrics = {"loss": False, **{name: name not in ("mse", "rmse") for name in REPORTED[kind]}}
-    return evaluation(
-        TextClassification, Target(metrics, Labels(kind, names), has_classes=kind == SINGLE_LABEL), *rows
-    )
+    rows = [[{"input_ids": [5 + word], "label": label} for word, label in split] for split in (train, test)]
+    return evaluation(TextClassification, target_of(kind, names), *rows)
 
 
 CASES = {
@@ -58,8 +77,8 @@ CASES = {
         {"micro_f1_of_constant": 2 / 3, "micro_f1_of_linear": 1.0},
     ),
     "scores": (
-        texts(REGRESSION, (), [(0, 0.0), (2, 4.0)], [(0, 3.0), (0, 1.0)]),
-        {"rmse_of_constant": 1.0, "rmse_of_linear": (50 / 18) ** 0.5},
+        texts(REGRESSION, (), [(0, 0.0), (2, 4.0)] * 2, [(0, 0.0), (2, 4.0)]),
+        {"rmse_of_constant": 2.0, "pearson_of_linear": 1.0},
     ),
     "choices": (
         evaluation(
@@ -75,12 +94,53 @@ CASES = {
 
 @pytest.mark.filterwarnings("ignore:Label .* is present")
 @pytest.mark.parametrize("case", CASES)
-def test_rivals_are_scored_as_the_model(case, caplog):
+def test_rivals_are_scored_as_the_model(case, encoder):
     scored, expected = CASES[case]
-    score_name = next(iter(expected)).partition("_of_")[0]
-    results = Rivals(scored, MeanStates()).scores(scored.splits["validation"], {score_name: 0.5})
-    assert results == pytest.approx(expected)
-    assert ("not better" in caplog.text) == (case in ("classes", "sets", "choices"))
+    scores = {name.partition("_of_")[0]: 0.5 for name in expected}
+    rivals = fit_rivals(scored, encoder)
+    assert rivals.scores(scored.splits["validation"], scores) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("score", "shown", "absent"),
+    [
+        (0.5, "not better than its rival 'linear'", "constant"),
+        (0.75, "level with its rival 'linear'", "constant"),
+        (0.9, "", "rival"),
+    ],
+)
+def test_the_strongest_rival_is_named(score, shown, absent, encoder, caplog):
+    scored, _ = CASES["classes"]
+    fit_rivals(scored, encoder).scores(scored.splits["validation"], {"accuracy": score})
+    assert shown in caplog.text
+    assert absent not in caplog.text
+
+
+@pytest.mark.parametrize(("score", "advises"), [(0.75, True), (1.0, False)])
+def test_a_perfect_score_gets_no_advice(score, advises, caplog):
+    scored, _ = CASES["choices"]
+    Rivals(scored)._compare(scored.splits["validation"], "accuracy", score, {"constant": score})
+    assert "level with" in caplog.text
+    assert ("train it longer" in caplog.text) == advises
+
+
+def test_pairs_have_a_cosine(encoder, tokenizer):
+    pairs = [("a baker", "a baker", 5.0), ("a baker", "roses", 1.0), ("roses", "roses", 5.0)] * 2
+    rows = [{"text": text, "text_pair": other, "label": score} for text, other, score in pairs]
+    scored = evaluation(
+        TextClassification, target_of(REGRESSION, ()), rows, rows, encoding=Encoding(tokenizer, max_length=16)
+    )
+    scores = fit_rivals(scored, encoder).scores(scored.splits["validation"], {"pearson": 0.5, "rmse": 1.0})
+    assert scores.keys() == {"rmse_of_constant", "pearson_of_linear", "pearson_of_cosine"}
+    assert scores["pearson_of_cosine"] > 0.99
+
+
+def test_words_are_labeled_by_their_states(encoder):
+    features = [{"input_ids": [7, 5, 6], "labels": [-100, 0, 1]}, {"input_ids": [6, 6], "labels": [1, -100]}] * 4
+    target = Target({"loss": False, "f1": True}, Labels(SINGLE_LABEL, ("O", "B-PER")))
+    words = evaluation(TokenClassification, target, features, features)
+    scores = fit_rivals(words, encoder).scores(words.splits["validation"], {"f1": 0.5})
+    assert scores == {"f1_of_constant": pytest.approx(0.8), "f1_of_linear": 1.0}
 
 
 def test_the_commonest_label_of_words():
@@ -90,22 +150,82 @@ def test_the_commonest_label_of_words():
     assert [output.tolist() for output in outputs] == [[1, 1, 1], [1]]
 
 
-def questions(may_be_silent, threshold=0.0):
+def test_states_are_those_of_each_row_alone(encoder, monkeypatch):
+    rows = [{"input_ids": ids} for ids in ([5, 6, 7], [8], [9, 5, 5], [6, 7])]
+    positions = [np.array([0, 2]), np.array([0]), np.array([1]), np.array([], int)]
+    monkeypatch.setattr(layer_states, "TOKENS_PER_GROUP", 3)
+    encoder.train()
+    means, words = mean_layers(encoder, rows), token_layers(encoder, rows, positions)
+    assert encoder.training
+    encoder.eval()
+    for row, mean, chosen, states in zip(rows, means, positions, words, strict=True):
+        with torch.no_grad():
+            layers = encoder(torch.tensor([row["input_ids"]]), output_hidden_states=True).hidden_states
+        every = torch.stack(layers)[:, 0].numpy()
+        np.testing.assert_allclose(mean, every.mean(1), atol=1e-5)
+        expected = np.concatenate(list(every[:, chosen]), axis=-1)  # the tiny encoder has fewer than four layers
+        np.testing.assert_allclose(states, expected, atol=1e-5)
+
+
+def test_the_encoder_is_read_without_the_layers_of_a_family(encoder):
+    model = SimpleNamespace(config=SimpleNamespace(), base_model=SimpleNamespace(backbone=encoder))
+    assert encoder_of(model) is encoder
+    assert encoder_of(encoder) is encoder
+    assert encoder_of(SimpleNamespace(config=SimpleNamespace(is_encoder_decoder=True))) is None
+
+
+def test_features_of_pairs():
+    first, second = np.array([[[9.0, 9.0], [3.0, 0.0]]]), np.array([[[9.0, 0.0], [0.0, 2.0]]])
+    assert pair_features(first, second).tolist() == [[0, 9, 81, 0, 3, 2, 0, 0]]
+    assert cosines(first, second).tolist() == [[0]]
+
+
+def test_a_single_class_needs_no_regression():
+    assert regress(np.ones((2, 1)), [1, 1], SINGLE_LABEL, 3)(np.zeros((2, 1))).tolist() == [[0, 1, 0]] * 2
+
+
+def test_many_rows_are_drawn():
+    assert drawn(3, 3) == [0, 1, 2]
+    assert len({*drawn(9, 4)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("question", "context", "answer"),
+    [
+        ("Who baked the bread?", "It rained. Mira baked bread! Bread is good", "Mira baked bread!"),
+        ("Where?", "One sentence alone", "One sentence alone"),
+        ("What is 3.5?", "Pi is not 3.5 but less.\nA heading", "Pi is not 3.5 but less."),
+        ("Who?", "", ""),
+    ],
+)
+def test_the_sentence_with_most_words_of_a_question(question, context, answer):
+    assert most_common_words(question, context) == answer
+
+
+def questions(may_be_silent, threshold=0.0, count=2):
     """Two questions with a window each; the second question has no answer."""
     window = {"input_ids": [1, 2, 3], "offset_mapping": [None, [0, 4], [5, 8]], "no_answer_position": 0}
-    windows = [{**window, "example_id": identifier} for identifier in "ab"]
+    windows = [{**window, "example_id": identifier} for identifier in "ab"[:count]]
     answers = [{"text": ["Mira"], "answer_start": [0]}, {"text": [], "answer_start": []}]
     rows = [
-        {"id": name, "context": "Mira met.", "answers": answer} for name, answer in zip("ab", answers, strict=True)
+        {"id": name, "question": "Who met?", "context": "Mira met.", "answers": answer}
+        for name, answer in zip("ab"[:count], answers[:count], strict=True)
     ]
     options = {"version_2_with_negative": may_be_silent, "null_score_diff_threshold": threshold}
     return evaluation(QuestionAnswering, Target({"f1": True}), windows, windows, rows, **options)
 
 
 @pytest.mark.parametrize("threshold", [0.0, -10.0, 1000.0])
-def test_no_answer_is_the_rival_of_a_reader_that_may_say_so(threshold):
+def test_no_answer_is_a_rival_of_a_reader_that_may_say_so(threshold):
     reading = questions(True, threshold)
-    assert Rivals(reading).scores(reading.splits["validation"], {"f1": 60.0}) == {"f1_of_constant": 50.0}
+    scores = fit_rivals(reading).scores(reading.splits["validation"], {"f1": 60.0})
+    assert scores == pytest.approx({"f1_of_constant": 50.0, "f1_of_words": 100 / 3})
+
+
+def test_a_reader_that_always_answers_has_the_rival_of_common_words():
+    reading = questions(False, count=1)
+    scores = fit_rivals(reading).scores(reading.splits["validation"], {"f1": 50.0})
+    assert scores == pytest.approx({"f1_of_words": 200 / 3})
 
 
 @pytest.mark.parametrize(
@@ -120,13 +240,11 @@ def test_a_model_that_writes_the_same_for_all_rows_is_told(written, warns, caplo
     assert ("the same" in caplog.text) == warns
 
 
-def test_some_models_have_no_rival():
-    """Without training rows in memory (a stream), without labels, and for answers that every question has."""
+def test_some_models_have_no_rival(encoder):
+    """Without training rows in memory (a stream), and without labels."""
     streamed = texts(SINGLE_LABEL, ("a", "b"), [(0, 0)], [(0, 0)])
     split = streamed.splits.pop("validation")
     del streamed.splits["train"]
-    assert Rivals(streamed).scores(split, {"accuracy": 1.0}) == {}
+    assert fit_rivals(streamed, encoder).scores(split, {"accuracy": 1.0}) == {}
     choices = CASES["choices"][0]
-    assert Rivals(choices).scores(choices.splits["validation"], {}) == {}
-    answers = questions(False)
-    assert Rivals(answers).scores(answers.splits["validation"], {"f1": 50.0}) == {}
+    assert fit_rivals(choices, encoder).scores(choices.splits["validation"], {}) == {}
