@@ -24,6 +24,9 @@ UNFINISHED = ".hf-localattn-unfinished"
 LOCK = ".hf-localattn.lock"
 """Name of the lock file in a folder. A killed process leaves the file, but not the lock."""
 
+A_LINK = "it is a link out of the folder, or no file: replace it with the file."
+"""Problem of a path that is not `is_regular`, and its remedy."""
+
 
 @contextmanager
 def atomic_directory(folder: str | os.PathLike[str]) -> Iterator[str]:
@@ -120,3 +123,18 @@ def claimed(folder: str | os.PathLike[str]) -> Iterator[None]:
         with suppress(OSError):  # raised if a folder is not empty
             for new_folder in new_folders:
                 new_folder.rmdir()
+
+
+def is_regular(path: Path, folder: Path) -> bool:
+    """Return True for folders and files, and for links of a snapshot in the Hub's cache to its blobs.
+
+    The blobs are in a real folder beside `snapshots`, and the link leads to a file there, not on from it.
+    """
+    if not path.is_symlink():
+        return path.is_file() or path.is_dir()
+    snapshots = folder.absolute().parent
+    blobs = snapshots.parent / "blobs"
+    if snapshots.name != "snapshots" or snapshots.is_symlink() or blobs.is_symlink():
+        return False
+    target = path.parent / os.readlink(path)
+    return target.parent.resolve() == blobs.resolve() and target.is_file() and not target.is_symlink()

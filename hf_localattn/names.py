@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.parsing import read_json
 from hf_localattn.resources import NAMED_BACKBONES
 
@@ -228,6 +229,8 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         is_adapter = path.with_name("adapter_config.json").is_file()
         problem = ADAPTER_ALONE if is_adapter else "has no config.json. Give the folder of a saved model."
         raise FileNotFoundError(f"{str(checkpoint)!r} {problem}")
+    if not is_regular(path, path.parent):
+        raise ValueError(f"{path}: {A_LINK}")
     config = read_json(path)
     if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
         raise ValueError(f"{path} is not the configuration of a model: `model_type` or `backbone_config` is missing.")

@@ -17,6 +17,8 @@ from transformers import (
 from hf_localattn.bundled import NEGATION, negation_model
 from hf_localattn.extras import import_extra
 from hf_localattn.installed.exported import OnnxModel, is_exported
+from hf_localattn.installed.files import as_data
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline
@@ -36,6 +38,15 @@ class InstalledNegationPipeline(NegationPipeline):
             logger.warning(warning)
             self._warned = True
         return super().preprocess(text, **settings)
+
+    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
+        """Save the pipeline as in transformers; of the package's own model the weights in place of the graph."""
+        if isinstance(self.model, OnnxModel) and self.model.graph.folder == NEGATION:
+            NegationPipeline(model=negation_model()[0], tokenizer=self.tokenizer).save_pretrained(
+                save_directory, **kwargs
+            )
+        else:
+            super().save_pretrained(save_directory, **kwargs)
 
 
 def language_warning(model: Any, text: str) -> str | None:
@@ -75,7 +86,13 @@ def load_bundled(dtype: Any = "auto", device: str | None = None) -> Any:
 
 
 def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTrainedModel) -> type:
-    """Derive an Auto class that accepts exported folders, and only those checkpoints of `models` that have a head."""
+    """Derive an Auto class that accepts exported folders, and only those checkpoints of `models` that have a head.
+
+    Checkpoints of `models` are read as data; with another task than the package's, those of others as by transformers.
+    """
+
+    def judges(config: Any) -> bool:
+        return models is object or isinstance(config, LocalAttentionConfig | None)
 
     class Trained(auto_class):
         @classmethod
@@ -95,7 +112,12 @@ def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTraine
                         " checkpoint that was fine-tuned on this task."
                     )
                 return exported
-            loaded = auto_class.from_pretrained(name, *args, **{**kwargs, "output_loading_info": True})
+            arguments = {**kwargs, "output_loading_info": True}
+            if kwargs.get("trust_remote_code") or not judges(kwargs.get("config")):
+                loaded = auto_class.from_pretrained(name, *args, **arguments)
+            else:
+                with as_data(name, arguments):
+                    loaded = auto_class.from_pretrained(name, *args, **arguments)
             if not isinstance(loaded, tuple):  # code of a checkpoint that gives no report
                 return loaded
             model, report = loaded

@@ -9,18 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoTokenizer,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.errors import join_names, loading
 from hf_localattn.families import AUTO_CLASSES, FAMILIES, family_of, task_of_class
-from hf_localattn.installed.files import quiet_weights
+from hf_localattn.installed.configurations import load_config
+from hf_localattn.installed.files import as_data, check_checkpoint, quiet_weights
 from hf_localattn.names import resolve_backbone
 
 logger = logging.getLogger(__name__)
@@ -56,12 +50,13 @@ def load_checkpoint(
 
     Raises:
         ValueError: The checkpoint is invalid, or the tokenizer has no such setting.
+        CheckpointError: The checkpoint sets what a stranger's may not.
         OSError: The checkpoint cannot be loaded.
     """
     checkpoint = resolve_backbone(name, generates=task == "text2text-generation")
     options = {**hub, "trust_remote_code": trust_remote_code}
     with loading("model" if config_name is None else "config", config_name or checkpoint):
-        config = AutoConfig.from_pretrained(config_name or checkpoint, **config_fields, **options)
+        config = load_config(config_name or checkpoint, trust_remote_code=trust_remote_code, hub=hub, **config_fields)
     check_tokenizer_settings(config.model_type, settings)
     tokenizer = load_tokenizer(tokenizer_name or checkpoint, **settings, **options)
     family = family_of(config)
@@ -69,10 +64,9 @@ def load_checkpoint(
         tokenizer.check_parser()  # raise errors before the model is loaded and features are made
     task = task or task_of_class(next(iter(config.architectures or ()), ""))
     auto_class: Any = AutoModel if task is None else AUTO_CLASSES[task]
-    with loading("model", checkpoint), quiet_weights("LOAD REPORT"):
-        model, report = auto_class.from_pretrained(
-            checkpoint, config=config, dtype=torch.float32, output_loading_info=True, **model_arguments, **options
-        )
+    arguments = {"config": config, "dtype": torch.float32, **model_arguments, **options}
+    with loading("model", checkpoint), as_data(checkpoint, arguments), quiet_weights("LOAD REPORT"):
+        model, report = auto_class.from_pretrained(checkpoint, output_loading_info=True, **arguments)
     _tell_of_other_weights(checkpoint, model, report)
     return model.eval(), tokenizer
 
@@ -111,7 +105,7 @@ def check_tokenizer_settings(model_type: str, names: Iterable[str]) -> None:
 
 
 def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
-    """Load a tokenizer with `AutoTokenizer.from_pretrained`.
+    """Load a tokenizer with `AutoTokenizer.from_pretrained`, whose files are data.
 
     Args:
         name_or_path: Hub id or folder.
@@ -119,9 +113,12 @@ def load_tokenizer(name_or_path: str, **kwargs: Any) -> PreTrainedTokenizerBase:
 
     Raises:
         ValueError: There are no tokenizer files. transformers would return a tokenizer without a vocabulary.
+        CheckpointError: The checkpoint sets what a stranger's may not.
         OSError: The tokenizer cannot be loaded or downloaded.
     """
     with loading("tokenizer", name_or_path):
+        if not kwargs.setdefault("trust_remote_code", False):
+            check_checkpoint(name_or_path, kwargs, weights=False)
         tokenizer = AutoTokenizer.from_pretrained(name_or_path, **kwargs)
     special_tokens = set(tokenizer.all_special_tokens)
     if len(tokenizer) <= len(special_tokens) + 2:  # some classes have one or two pieces of their own

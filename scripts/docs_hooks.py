@@ -16,6 +16,9 @@ from typing import Any
 from latex2mathml.converter import convert
 from typer.main import get_command
 
+from hf_localattn.names import SCRIPTS
+from hf_localattn.settings.recipes import recipes_of
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -56,6 +59,16 @@ def commands() -> str:
     return "\n".join(parts)
 
 
+def recipes() -> str:
+    """Return a table of the recipes of all scripts."""
+    rows = ["| script | recipe | trains | measured |", "|---|---|---|---|"]
+    for script in SCRIPTS:
+        for recipe in recipes_of(script):
+            name = f"`{recipe.name}`" + (" (default)" if recipe.default else "")
+            rows.append(f"| `train {script}` | {name} | {recipe.summary} | {recipe.measured} |")
+    return "\n".join(rows)
+
+
 def changelog() -> str:
     """Return the changelog."""
     return _root_page("CHANGELOG.md")
@@ -70,6 +83,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "changelog": changelog,
     "commands": commands,
     "contributing": contributing,
+    "recipes": recipes,
 }
 
 

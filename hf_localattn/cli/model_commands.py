@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Context, Option
 
 from hf_localattn.extras import require
+from hf_localattn.limits import MOST_CHARACTERS
 from hf_localattn.names import find_files, read_config, resolve_backbone
 from hf_localattn.parsing import parse_assignments
 
@@ -147,6 +148,10 @@ def demo(
     port: Annotated[
         int | None, Option(min=1, max=65535, metavar="N", help="Port; by default the first free one from 7860.")
     ] = None,
+    max_characters: Annotated[
+        int,
+        Option("--max_characters", min=1, metavar="N", help="Characters of a request; more are refused at once."),
+    ] = MOST_CHARACTERS,
     share: Annotated[bool, Option("--share", help="Also create a public address, on a server of gradio.")] = False,
     trust_remote_code: Annotated[
         bool, Option("--trust_remote_code", help="Run the Python code of the checkpoint.")
@@ -164,7 +169,8 @@ def demo(
     from hf_localattn.serving.demo import run
 
     settings = parse_assignments(config or ())
-    run(checkpoint, host=host, port=port, share=share, trust_remote_code=trust_remote_code, settings=settings)
+    server: dict[str, Any] = {"host": host, "port": port, "share": share, "most_characters": max_characters}
+    run(checkpoint, trust_remote_code=trust_remote_code, settings=settings, **server)
 
 
 def export(

@@ -47,6 +47,7 @@ def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
     from hf_localattn.settings.model import ModelArguments
     from hf_localattn.settings.option import options_of
     from hf_localattn.settings.reading import read_options
+    from hf_localattn.settings.recipes import add_recipe
     from hf_localattn.settings.training import NewGenerationArguments, NewTrainingArguments
 
     classes = (
@@ -54,7 +55,7 @@ def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
         DATA_ARGUMENTS[script],
         NewGenerationArguments if script == "qg" else NewTrainingArguments,
     )
-    options = read_options(classes, words, f"hf-localattn train {script}")
+    options = add_recipe(script, read_options(classes, words, f"hf-localattn train {script}"))
     family = options.get("family")
     if isinstance(family, str):
         require_parser(find_family(family, NO_FAMILY), options.get("local_config") or ())

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family
 from hf_localattn.files import LOCK, UNFINISHED, atomic_directory, atomic_write, claimed, remove_leftovers
 from hf_localattn.installed.backbones import family_fields
+from hf_localattn.installed.configurations import load_config
 from hf_localattn.installed.files import quiet_weights
 from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_tokenizer
@@ -65,7 +66,8 @@ def init_checkpoint(
     with new_folder(output_dir) as unfinished:
         classes = get_family(family)
         if trained is not None:
-            trained_config = classes.config.from_pretrained(trained)
+            with loading("checkpoint", str(trained)):
+                trained_config = classes.config.from_pretrained(trained)
             for name in family_fields(classes.config):
                 config_fields.setdefault(name, getattr(trained_config, name))
         fields, settings = classes.split_fields(config_fields)
@@ -74,7 +76,7 @@ def init_checkpoint(
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             with loading("backbone", source):
-                backbone_config = AutoConfig.from_pretrained(source, revision=revision, token=token)
+                backbone_config = load_config(source, hub={"revision": revision, "token": token})
                 model_class = classes.initial_model(backbone_config, task)
                 model = model_class.from_backbone(source, revision=revision, token=token, **fields)
             tokenizer = classes.adapt_tokenizer(tokenizer, model, **settings)

@@ -15,9 +15,11 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from hf_localattn.files import atomic_write
+from hf_localattn.errors import CheckpointError
+from hf_localattn.files import A_LINK, atomic_write, is_regular
 from hf_localattn.hub.record import Score, TrainingRecord, describe_rivals, read_stock_record
 from hf_localattn.hub.verify import Verification, verify_checkpoint
+from hf_localattn.installed.policy import check_folder
 from hf_localattn.names import (
     AUTO_CLASSES,
     RIVAL_SCORES,
@@ -129,11 +131,15 @@ def write_card(
     Raises:
         FileNotFoundError: The folder is not a checkpoint.
         ValueError: The folder has a card that this package did not write, or a file that cannot be read.
+        CheckpointError: Loading would refuse the checkpoint, or the card is a link.
     """
     folder = Path(checkpoint)
     config = read_config(folder)
-    record = TrainingRecord.load(folder) or read_stock_record(folder, _task(config))
+    check_folder(folder, weights=False)
     path = folder / CARD
+    if path.is_symlink() and not is_regular(path, folder):
+        raise CheckpointError(f"{path}: {A_LINK}")
+    record = TrainingRecord.load(folder) or read_stock_record(folder, _task(config))
     card = read_utf8(path) if path.is_file() else ""
     if card and BOUNDARY not in card:
         if overwrite is None:

@@ -8,8 +8,9 @@ import os
 import shlex
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -17,20 +18,25 @@ from typing import Any
 from huggingface_hub import CommitInfo, HfApi, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
-from hf_localattn.errors import hub_upload_errors
+from hf_localattn.errors import CheckpointError, hub_upload_errors
 from hf_localattn.families import FAMILIES
-from hf_localattn.files import STAGING, claimed
+from hf_localattn.files import A_LINK, STAGING, claimed, is_regular
 from hf_localattn.hub.model_card import CARD, write_card
 from hf_localattn.hub.record import RECORD
-from hf_localattn.hub.verify import EXTRA, LOADED, MISSING, WEIGHTS, is_regular, verify_checkpoint
+from hf_localattn.hub.verify import MISSING, verify_checkpoint
+from hf_localattn.installed.policy import REFUSED, check_folder, harmless
+from hf_localattn.installed.policy_table import READ
 from hf_localattn.names import read_config
 
 logger = logging.getLogger(__name__)
 
-SHARED = (*LOADED, "*.py", RECORD, "*_results.json", "LICENSE*")
+NOT_SHARED = ("export.json", "model.onnx", "model.onnx.data", "trainer_state.json")
+"""Files of an exported folder, which is no checkpoint, and Trainer's about a machine."""
+
+SHARED = (*(name for name in READ if name not in NOT_SHARED), "*.py", RECORD, "*_results.json", "LICENSE*")
 """Patterns of the uploaded files. Other files of the folder, such as logs and pickles, are not uploaded."""
 
-STALE = (*WEIGHTS, "training_args.bin", "trainer_state.json")
+STALE = ("*.safetensors", "*.safetensors.index.json", "training_args.bin", "trainer_state.json")
 """Patterns of files that are deleted on the Hub unless uploaded again: old weights, which could be loaded, and
 Trainer's files about a machine."""
 
@@ -66,8 +72,9 @@ def push_checkpoint(
 
     Raises:
         FileNotFoundError: The folder is not a checkpoint.
-        ValueError: The weights are not safetensors, a file is a link or names other code, the card cannot be updated,
-            `private` is True for a public repository, or another process uses the folder.
+        ValueError: The weights are not safetensors, the card cannot be updated, `private` is True for a public
+            repository, or another process uses the folder.
+        CheckpointError: Loading would refuse the checkpoint, a file is a link, or an entry names other code.
         OSError: The Hub cannot be reached, or refuses the upload.
     """
     folder = Path(checkpoint)
@@ -89,14 +96,15 @@ def push_checkpoint(
             api.create_branch(repo_id, branch=branch, exist_ok=True)
         before = api.model_info(repo_id, revision=branch)
         published = [file.rfilename for file in before.siblings or ()]
-        commit = api.upload_folder(
-            repo_id=repo_id,
-            folder_path=folder,
-            commit_message=message or f"Upload {read_config(folder)['model_type']} model",
-            revision=branch,
-            allow_patterns=names,
-            delete_patterns=[name for name in published if _matches(name, STALE) and name not in names],
-        )
+        with staged(folder, names) as staging:
+            check_checkpoint(staging, folder)  # what is uploaded is what is judged
+            commit = api.upload_folder(
+                repo_id=repo_id,
+                folder_path=staging,
+                commit_message=message or f"Upload {read_config(folder)['model_type']} model",
+                revision=branch,
+                delete_patterns=[name for name in published if _matches(name, STALE) and name not in names],
+            )
         commits = api.list_repo_commits(repo_id, revision=branch)
         of_cards = [past.commit_id for past in commits if past.title == CARD_MESSAGE]
         of_files = [past.commit_id for past in commits if past.title != CARD_MESSAGE]
@@ -126,13 +134,9 @@ def upload_in_background(
     """Start uploading what `push_checkpoint` uploads, as it is now, or all files to a folder of the repository."""
     names = shared_files(folder)
     if path_in_repo is not None:
-        names = [path.name for path in folder.iterdir() if path.is_file() and path.name != "training_args.bin"]
-    staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder.parent))
-    for name in names:
-        try:
-            os.link(folder / name, staging / name)
-        except OSError:  # links are not supported here
-            shutil.copy2(folder / name, staging / name)
+        names = [path.name for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
+        names = [name for name in names if name != "training_args.bin"]
+    staging = _stage(folder, names)
     upload: Future[CommitInfo] = HfApi(token=token).upload_folder(
         folder_path=staging, path_in_repo=path_in_repo, run_as_future=True, **settings
     )
@@ -140,32 +144,64 @@ def upload_in_background(
     return upload
 
 
+@contextmanager
+def staged(folder: Path, names: Iterable[str]) -> Iterator[Path]:
+    """Provide a folder with files of a checkpoint as they are now, by the same names."""
+    staging = _stage(folder, names)
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _stage(folder: Path, names: Iterable[str]) -> Path:
+    """Return a new folder with files of a checkpoint. Links, other than those of the Hub's cache, are refused."""
+    beside = folder.parent if os.access(folder.parent, os.W_OK) else None
+    staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=beside))
+    for name in names:
+        file = (folder / name).resolve()
+        try:
+            os.link(file, staging / name)
+        except OSError:  # links are not supported here
+            shutil.copy2(file, staging / name)
+    return staging
+
+
 def shared_files(folder: Path) -> list[str]:
-    """Return the names of the files of a checkpoint folder to upload."""
-    return sorted(path.name for path in folder.iterdir() if path.is_file() and _matches(path.name, SHARED))
+    """Return the names of the files of a checkpoint folder to upload.
 
-
-def check_checkpoint(folder: Path) -> None:
-    """Refuse a folder that must not be uploaded. Warn if code files differ from the package's.
-
-    Uploading follows links, so a link could publish any file of this machine.
+    Raises:
+        CheckpointError: A file is a link. Uploading would follow it to any file of this machine.
     """
     names = sorted(path.name for path in folder.iterdir() if _matches(path.name, (CARD, *SHARED)))
     for name in names:
         if not is_regular(folder / name, folder):
-            raise ValueError(f"{folder / name} is a link: replace it with the file.")
+            raise CheckpointError(f"{folder / harmless(name)}: {A_LINK}")
+    return [name for name in names if (folder / name).is_file() and _matches(name, SHARED)]
+
+
+def check_checkpoint(folder: Path, where: Path | None = None) -> None:
+    """Refuse a folder that must not be uploaded. Warn if code files differ from the package's.
+
+    Args:
+        folder: The folder.
+        where (*optional*, defaults to `folder`): Folder for messages.
+    """
+    where = where or folder
+    shared_files(folder)
     if not any(folder.glob("*.safetensors")):
-        raise ValueError(f"{folder} has no .safetensors file.")
+        raise ValueError(f"{where} has no .safetensors file.")
     if read_config(folder)["model_type"] not in FAMILIES:
+        check_folder(folder)
         return
     code = verify_checkpoint(folder, subfolders=False)
-    others = [file for file in code.others if file.name in names or file.verdict == MISSING]
-    for file in others:
-        if file.verdict == EXTRA and file.note:
-            raise ValueError(f"{folder / file.name}: {file.note}, which is no code of this folder: remove it.")
-    if others:
-        differing = ", ".join(f"{file.name} ({file.verdict})" for file in others)
-        logger.warning("The code of %s differs from hf_localattn %s: %s.", folder, code.compared_with, differing)
+    refused = [file for file in code.others if file.verdict == REFUSED and _matches(file.name, (*READ, *SHARED))]
+    for file in refused:
+        raise CheckpointError(f"{where / file.label}: {file.note}")
+    others = [file for file in code.others if _matches(file.name, SHARED) or file.verdict == MISSING]
+    if others and folder == where:
+        differing = ", ".join(f"{file.label} ({file.verdict})" for file in others)
+        logger.warning("The code of %s differs from hf_localattn %s: %s.", where, code.compared_with, differing)
 
 
 def published_text(api: HfApi, repo_id: str, name: str, **where: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Comparing the code of a checkpoint with that of the package, without importing torch or transformers.
+"""Judging a checkpoint by the policy and comparing its code with the package's, without importing torch.
 
 `trust_remote_code=True` runs the code that a checkpoint contains or names. If everything that it names is beside it
 and equal to the package's files, it runs the code of the package.
@@ -11,47 +11,30 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
-from hf_localattn.names import HUB_ID, MODELS, default_settings, family_names, read_config
+from hf_localattn.files import A_LINK, is_regular
+from hf_localattn.installed.policy import NAMED, REFUSED, harmless, judge_folder, matches
+from hf_localattn.installed.policy_table import READ, REFUSED_FILES
+from hf_localattn.names import HUB_ID, MODELS, family_names, read_config
 from hf_localattn.parsing import parse_json, read_utf8
 
-# Verdicts
+# Verdicts on code. The policy has two more: NAMED is allowed, and REFUSED is what loading refuses.
 EQUAL = "equal"
 DIFFERS = "differs"
 MISSING = "missing"
 EXTRA = "extra"
 
 CODE = (".py", ".pyc", ".pyd", ".so")  # suffixes of files that Python can import
-ADAPTER = "adapter_config.json"  # makes transformers load another checkpoint, which it names, with its code
-TOKENIZER = "tokenizer_config.json"
 OF_TOOLS = {".git", ".cache"}  # folders that transformers does not read
 
-PICKLES = ("pytorch_model*.bin", ".metadata")
-"""Names of weights that transformers unpickles if there are no others."""
+PROGRAM = "infer.py"
+"""Code of an exported folder, which `hf-localattn export` writes beside `export.json`."""
 
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
-LOADED = (
-    *WEIGHTS,
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    TOKENIZER,
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "*.jinja",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "*.model",
-    "preprocessor_config.json",
-    "processor_config.json",
-)
-"""Names of files without code that transformers reads."""
+TEMPLATE = MODELS.parent / "serving" / "templates" / PROGRAM
 
 SCOPE = (
     "Compared is what can run: code, and entries that name code. Weights, labels, the tokenizer's vocabulary and texts"
@@ -61,11 +44,8 @@ SCOPE = (
 LARGEST_DIFF = 500_000
 """Bytes of a file above which its lines are not compared."""
 
-# Entries of JSON files
 NAMES_CODE = ("auto_map", "custom_pipelines")
-NAMES_WEIGHTS = "weight_map"
-REFUSED = ("configuration_files", "transformers_weights", "kernel_config", "use_kernels")
-"""Entries that name another configuration, a file of weights, which may be a pickle, or kernels."""
+"""Entries of JSON files that name code."""
 
 RELATIVE_IMPORT = re.compile(r"^\s*from\s+\.(\S+)\s+import", re.MULTILINE)  # that of transformers
 # Places of a pipeline's Auto classes, which are those of transformers, and of its type:
@@ -76,12 +56,12 @@ OF_TRANSFORMERS = re.compile(r"(.*\.)?custom_pipelines\.[^.]+\.(pt|tf|type)(\.\d
 class CodeFile:
     """The verdict on one file of a checkpoint, or on one entry of a JSON file.
 
-    Control characters are escaped.
-
     Attributes:
-        name: Path of the file relative to the checkpoint.
-        verdict: "equal", "differs", "missing" or "extra".
+        name: Path of the file relative to the checkpoint, as it is.
+        verdict: "equal", "differs", "missing" or "extra" for code; "refused" for what is not loaded; "named" for what
+            is allowed and should be known.
         note: Place and value of an entry, the kind of a path that is no regular file, or that line endings differ.
+            Control characters are escaped.
         size: Number of bytes of a file that is equal to the package's.
         diff: Lines of a unified diff from the package's file to the checkpoint's.
     """
@@ -92,38 +72,46 @@ class CodeFile:
     size: int = 0
     diff: tuple[str, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """The name with control characters escaped."""
+        return harmless(self.name)
+
 
 @dataclass(frozen=True)
 class Verification:
-    """The verdicts on everything in a checkpoint that can name or contain code.
+    """The verdicts on everything in a checkpoint that can name or contain code, or that loading refuses.
 
     Attributes:
         files: Verdicts in the order of the names.
-        settings: Settings of the tokenizer that change what a model reads and differ from their defaults, as text.
         unread: Names of files that loading does not read.
         compared_with: Installed version of the package.
     """
 
     files: tuple[CodeFile, ...]
-    settings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     compared_with: str = __version__
 
     @property
     def is_equal(self) -> bool:
-        """True if all code is equal to the package's, and nothing is missing or extra."""
+        """True if all code is equal to the package's, nothing is missing or extra, and nothing is refused."""
         return not self.others
 
     @property
     def others(self) -> tuple[CodeFile, ...]:
-        """The files and entries that are not equal to the package's."""
-        return tuple(file for file in self.files if file.verdict != EQUAL)
+        """The files and entries that are not equal to the package's, or refused."""
+        return tuple(file for file in self.files if file.verdict not in (EQUAL, NAMED))
+
+    @property
+    def named(self) -> tuple[CodeFile, ...]:
+        """The files and entries that are allowed and should be known."""
+        return tuple(file for file in self.files if file.verdict == NAMED)
 
     @property
     def size(self) -> str:
         """Number and size of the files that are equal to the package's, as text."""
-        count = len(self.files) - len(self.others)
-        return f"{count} files, {_kilobytes(sum(file.size for file in self.files))}"
+        equal = [file.size for file in self.files if file.verdict == EQUAL]
+        return f"{len(equal)} files, {_kilobytes(sum(equal))}"
 
     def report(self, *, with_equal: bool = False, with_diff: bool = False) -> str:
         """Return the files, one a line, a summary, and what was not judged.
@@ -133,33 +121,32 @@ class Verification:
             with_diff (*optional*, defaults to False): Show the lines in which files differ.
         """
         lines = []
-        for file in self.files if with_equal else self.others:
+        for file in self.files if with_equal else (*self.others, *self.named):
             note = _kilobytes(file.size) if file.verdict == EQUAL else file.note
-            parts = [f"{file.verdict:<8} {file.name}", note]
+            parts = [f"{file.verdict:<8} {file.label}", note]
             lines.append(": ".join(filter(None, parts)))
             if with_diff:
                 lines += file.diff
         differs = f"Not equal: {len(self.others)} files or entries differ. " if self.others else ""
         lines.append(f"{differs}Equal to hf_localattn {self.compared_with}: {self.size}.")
         lines.append(SCOPE)
-        lines += [f"Changes what the model reads: {setting}." for setting in self.settings]
         if self.unread:
             # Files of the folder itself come first: a training's own checkpoints have many more.
-            unread = sorted(self.unread, key=lambda name: (name.startswith("checkpoint-"), name))
+            unread = sorted(map(harmless, self.unread), key=lambda name: (name.startswith("checkpoint-"), name))
             most = len(unread) if with_equal else 10
             lines.append(f"Not read by a load: {join_names(unread, most)}.")
         return "\n".join(lines)
 
 
 def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = True) -> Verification:
-    """Compare the code of a checkpoint with the installed package, byte for byte, without running it.
+    """Judge a checkpoint as loading does, and compare its code with the installed package, without running it.
 
-    A checkpoint is equal if each entry of its JSON files that names code names a file beside it that is equal to the
-    package's; if it has no other code files, no adapter, no pickled weights and no `configuration_files`; and if all
-    its paths are regular files, or links into the Hub's own cache. This holds for all its subfolders.
+    A checkpoint is equal if loading refuses nothing of it; if each entry of its JSON files that names code names a
+    file beside it that is equal to the package's, byte for byte; if it has no other code files; and if all its paths
+    are regular files, or links into the Hub's own cache. This holds for all its subfolders.
 
-    Weights, labels, vocabulary and texts are not judged. Settings of the tokenizer are listed if they differ from
-    their defaults.
+    Weights, labels, vocabulary and texts are not judged. Settings of the tokenizer are named if they differ from
+    their defaults, and so is what runs in place of weights.
 
     Args:
         checkpoint: Folder, or `OWNER/NAME` or `OWNER/NAME@REVISION` on the Hub. Only code and JSON files are
@@ -178,104 +165,94 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     family = read_config(folder)["model_type"]
     if family not in family_names():
         raise ValueError(f"{checkpoint}: there is no family {family!r}; `verify` knows {', '.join(family_names())}.")
+    comparison = _Comparison(folder)
     paths = sorted(folder.glob("**/*" if subfolders else "*"))
-    paths = [path for path in paths if OF_TOOLS.isdisjoint(path.relative_to(folder).parts)]
-    comparison = _Comparison(folder, default_settings(family))
-    for path in paths:
-        comparison.read(path)
-    for name in names_on_hub:
-        comparison.note_name(name)
-    comparison.compare_code(paths)
-    return Verification(
-        tuple(sorted(comparison.files, key=lambda file: file.name)),
-        settings=tuple(comparison.settings),
-        unread=tuple(sorted(comparison.unread)),
-    )
+    names = {path.relative_to(folder).as_posix() for path in paths} | set(names_on_hub or ())
+    names = {name for name in names if OF_TOOLS.isdisjoint(name.split("/"))}
+    for place in sorted({name.rpartition("/")[0] for name in names}):
+        comparison.judge(place, names, whole=names_on_hub is not None)
+    comparison.compare_code(name for name in names if name.endswith(CODE))
+    for name in names - {file.name for file in comparison.files}:
+        comparison.note_other(name)
+    files = sorted(comparison.files, key=lambda file: (file.name, file.note))
+    return Verification(tuple(files), unread=tuple(sorted(comparison.unread)))
 
 
 class _Comparison:
-    """The verdicts on the files of a folder. `defaults` are those of the settings of the family's tokenizer."""
+    """The verdicts on the files of a folder."""
 
-    def __init__(self, folder: Path, defaults: dict[str, Any]):
+    def __init__(self, folder: Path):
         self.folder = folder
-        self.defaults = defaults
         self.files: list[CodeFile] = []
-        self.settings: list[str] = []
         self.unread: set[str] = set()
-        self.expected: set[Path] = set()
+        self.expected: dict[str, Path] = {}  # the package's file by name
 
-    def add(self, path: Path, verdict: str, note: str = "", size: int = 0, diff: Iterable[str] = ()) -> None:
-        name = _harmless(path.relative_to(self.folder).as_posix())
-        self.files.append(CodeFile(name, verdict, _harmless(note), size, tuple(map(_harmless, diff))))
+    def add(self, name: str, verdict: str, note: str = "", size: int = 0, diff: Iterable[str] = ()) -> None:
+        self.files.append(CodeFile(name, verdict, harmless(note), size, tuple(map(harmless, diff))))
 
-    def read(self, path: Path) -> None:
-        """Judge a path that is no code, and note which code its entries expect."""
-        if not is_regular(path, self.folder):
-            self.add(path, EXTRA, "a link" if path.is_symlink() else "no regular file")
-            return
-        if path.is_dir():
-            return
-        self.note_name(path.relative_to(self.folder).as_posix())
-        if path.name == ADAPTER:
-            self.add(path, EXTRA, "an adapter")
-        elif path.suffix == ".json":
-            self.read_entries(path)
+    def judge(self, place: str, names: Iterable[str], *, whole: bool) -> None:
+        """Judge a folder as loading does, and note which code its entries expect."""
+        folder = self.folder / place
+        inside = [name.rpartition("/")[2] for name in names if name.rpartition("/")[0] == place]
+        for finding in judge_folder(folder, names=inside, whole=whole, root=self.folder):
+            verdict = NAMED if finding.verdict == NAMED else REFUSED
+            self.add(_join(place, finding.file), verdict, finding.note)
+        for name in ("config.json", "tokenizer_config.json"):
+            if is_regular(folder / name, self.folder) and (folder / name).is_file():
+                self.read_entries(_join(place, name), place)
+        if "export.json" in inside and PROGRAM in inside:
+            self.expected[_join(place, PROGRAM)] = TEMPLATE
 
-    def note_name(self, name: str) -> None:
-        """Refuse a file of pickled weights, and note a file that loading does not read."""
-        path = self.folder / name
-        if _matches(path.name, PICKLES):
-            if _harmless(name) not in [file.name for file in self.files]:
-                self.add(path, EXTRA, "pickled weights")
-        elif path.suffix not in CODE and path.name != ADAPTER and not _matches(path.name, LOADED):
-            self.unread.add(_harmless(name))
-
-    def read_entries(self, path: Path) -> None:
-        """Judge the entries of a JSON file that name code, kernels or weights."""
+    def read_entries(self, name: str, place: str) -> None:
+        """Judge the entries of a JSON file that name code."""
         try:
-            content = parse_json(read_utf8(path), path.name)
-            for note, modules in _entries(content):
-                if not modules:
-                    self.add(path, EXTRA, note)
-                self.expected |= {path.with_name(module) for module in modules}
-        except ValueError as error:
-            self.add(path, EXTRA, str(error))
+            content = parse_json(read_utf8(self.folder / name), name)
+        except ValueError:  # refused already
             return
-        if path.name == TOKENIZER and isinstance(content, dict):
-            self.note_settings(path, content)
+        for note, modules in _entries(content):
+            if not modules:
+                self.add(name, REFUSED, f"{note}, which is no code of this folder. Remove it.")
+            for module in modules:
+                self.expected[_join(place, module)] = MODELS / module
 
-    def note_settings(self, path: Path, settings: dict[str, Any]) -> None:
-        """Note settings of the family's tokenizer that differ from their defaults."""
-        for name, default in self.defaults.items():
-            value = settings.get(name, default)
-            if value != default:
-                place = _harmless(path.relative_to(self.folder).as_posix())
-                self.settings.append(f"`{name}` of {place} is {repr(value)[:80]}, by default {default!r}")
-
-    def compare_code(self, paths: list[Path]) -> None:
+    def compare_code(self, names: Iterable[str]) -> None:
         """Compare all code files, and those that entries expect, with the package's."""
-        code = {path for path in paths if path.suffix in CODE and not path.is_dir()}
-        for path in self.expected | code:
-            if not is_regular(path, self.folder):
-                if not os.path.lexists(path):  # else an extra file already
-                    self.add(path, MISSING)
-            elif path not in self.expected:
-                self.add(path, EXTRA)
+        for name in {*names, *self.expected}:
+            path = self.folder / name
+            if not os.path.lexists(path):
+                self.add(name, MISSING)
+            elif not is_regular(path, self.folder):
+                self.add(name, REFUSED, A_LINK)
+            elif name not in self.expected:
+                if not path.is_dir():
+                    self.add(name, EXTRA)
             else:
-                self.compare(path)
+                self.compare(name, self.expected[name])
 
-    def compare(self, path: Path) -> None:
-        ours = (MODELS / path.name).read_bytes()
-        theirs = path.read_bytes()
+    def compare(self, name: str, file: Path) -> None:
+        ours = file.read_bytes()
+        theirs = (self.folder / name).read_bytes()
         if theirs == ours:
-            self.add(path, EQUAL, size=len(ours))
+            self.add(name, EQUAL, size=len(ours))
             return
         note = ""
         if theirs.splitlines() == ours.splitlines():
             note = "only line endings differ"
         elif b"\r" in theirs:
             note = "line endings differ, too"
-        self.add(path, DIFFERS, note, diff=_diff(ours, theirs))
+        self.add(name, DIFFERS, note, diff=_diff(ours, theirs))
+
+    def note_other(self, name: str) -> None:
+        """Refuse a path that is no regular file, and note a file that loading does not read."""
+        path = self.folder / name
+        if os.path.lexists(path) and not is_regular(path, self.folder):
+            self.add(name, REFUSED, A_LINK)
+        elif not path.is_dir() and not matches(path.name, (*READ, *REFUSED_FILES)):
+            self.unread.add(name)
+
+
+def _join(place: str, name: str) -> str:
+    return f"{place}/{name}" if place else name
 
 
 def _diff(ours: bytes, theirs: bytes) -> list[str]:
@@ -286,8 +263,11 @@ def _diff(ours: bytes, theirs: bytes) -> list[str]:
     return [line.decode(errors="backslashreplace") for line in diff][2:]
 
 
-def _local(checkpoint: str | os.PathLike[str]) -> tuple[Path, list[str]]:
-    """Return the folder of a checkpoint, and the names of all files on the Hub. Download checkpoints on the Hub."""
+def _local(checkpoint: str | os.PathLike[str]) -> tuple[Path, list[str] | None]:
+    """Return the folder of a checkpoint and the names of files on the Hub, or None if they are not known.
+
+    Checkpoints on the Hub are downloaded.
+    """
     name = os.fspath(checkpoint)
     match = re.fullmatch(rf"({HUB_ID})(?:@([^@\s]+))?", name)
     if match is None or Path(name).is_dir():
@@ -298,37 +278,18 @@ def _local(checkpoint: str | os.PathLike[str]) -> tuple[Path, list[str]]:
         patterns = [*(f"*{suffix}" for suffix in CODE), "*.json"]
         folder = Path(snapshot_download(match[1], revision=match[2], allow_patterns=patterns))
         if constants.HF_HUB_OFFLINE:  # only the downloaded files are known
-            return folder, []
+            return folder, None
         return folder, HfApi().list_repo_files(match[1], revision=folder.name)
 
 
-def is_regular(path: Path, folder: Path) -> bool:
-    """Return True for folders and regular files, and for links from a snapshot of the Hub's cache to its own blobs."""
-    if path.is_symlink():
-        blobs = folder.absolute().parent.parent / "blobs"
-        return folder.absolute().parent.name == "snapshots" and path.resolve().parent == blobs.resolve()
-    return path.is_file() or path.is_dir()
-
-
-def _entries(content: Any, where: str = "", kind: str = "") -> Iterator[tuple[str, set[str]]]:
-    """Yield each entry of a JSON file that names code, kernels or weights, and the package's files that it needs.
-
-    An entry that names anything besides the package's files and safetensors in the folder is yielded without files.
-    """
+def _entries(content: Any, where: str = "", *, names_code: bool = False) -> Iterator[tuple[str, set[str]]]:
+    """Yield each entry of a JSON file that names code, and the package's files that it needs, none for other code."""
     if isinstance(content, dict | list):
         for key, value in content.items() if isinstance(content, dict) else enumerate(content):
             place = f"{where}.{key}" if where else str(key)
-            names_a_kernel = str(key).endswith("_implementation") and "/" in str(value)
-            if names_a_kernel or (key in REFUSED and value):
-                yield f"{place} is {repr(value)[:200]}", set()
-                continue
-            is_kind = key in NAMES_CODE or (key == NAMES_WEIGHTS and not kind)
-            yield from _entries(value, place, str(key) if is_kind else kind)
-    elif kind == NAMES_WEIGHTS:
-        if not re.fullmatch(r"[\w.-]+\.safetensors", str(content)):
-            yield f"{where} is {repr(content)[:200]}", set()
-    elif kind in NAMES_CODE and isinstance(content, str) and not OF_TRANSFORMERS.fullmatch(where):
-        yield f"{where} is {content[:200]!r}", _modules_of(content)
+            yield from _entries(value, place, names_code=names_code or key in NAMES_CODE)
+    elif names_code and isinstance(content, str) and not OF_TRANSFORMERS.fullmatch(where):
+        yield f"`{where}` is {content[:80]!r}", _modules_of(content)
 
 
 def _modules_of(name: str) -> set[str]:
@@ -346,14 +307,5 @@ def _modules_of(name: str) -> set[str]:
     return modules
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatch(name, pattern) for pattern in patterns)
-
-
 def _kilobytes(size: int) -> str:
     return f"{size / 1000:.1f} kB" if size < 100_000 else f"{size / 1000:.0f} kB"
-
-
-def _harmless(text: str) -> str:
-    """Escape control characters. They could change the terminal."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.errors import loading
 from hf_localattn.families import family_of, task_of_class
@@ -19,6 +19,7 @@ from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import AUTO, SELF, attention_map, usual_kind
 from hf_localattn.inspection.reading import Text
 from hf_localattn.inspection.weights import gate_values, gates_of, token_weights, weighs_tokens
+from hf_localattn.installed.configurations import load_config
 from hf_localattn.names import resolve_backbone
 from hf_localattn.pretrained import load_checkpoint
 from hf_localattn.settings.columns import TextColumns, TokenColumns
@@ -107,7 +108,7 @@ def _divide_settings(
     if settings:
         for name in checkpoints:
             with loading("model", name):
-                config = AutoConfig.from_pretrained(resolve_backbone(name), trust_remote_code=trust_remote_code)
+                config = load_config(resolve_backbone(name), trust_remote_code=trust_remote_code)
             family = family_of(config)
             known_settings[name] = () if family is None else family.tokenizer_settings
     divided: dict[str, dict[str, Any]] = {name: {} for name in checkpoints}

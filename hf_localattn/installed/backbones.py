@@ -8,11 +8,11 @@ from dataclasses import fields
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedConfig
+from transformers import AutoModelForMaskedLM, PreTrainedConfig
 from transformers.modeling_utils import local_torch_dtype
 
-from hf_localattn.installed.configurations import check_architecture
-from hf_localattn.installed.files import lacks_safetensors, quiet_weights
+from hf_localattn.installed.configurations import check_architecture, load_config
+from hf_localattn.installed.files import as_data, quiet_weights
 from hf_localattn.models.configuration_local_attention import BackboneField, LocalAttentionConfig
 from hf_localattn.resources import NAMED_BACKBONES
 
@@ -35,22 +35,13 @@ def build_model(
     The code of a backbone is never run, whatever `trust_remote_code` says.
     """
     hub = {name: arguments.pop(name) for name in HUB_ARGUMENTS if name in arguments}
-    hub["trust_remote_code"] = False
     check_config_fields(model_class.config_class, arguments)
     if not isinstance(name_or_path, str | os.PathLike):
         raise ValueError(
             f"`from_backbone` takes a Hub id or a folder, not a {type(name_or_path).__name__}: save it first."
         )
     name_or_path = NAMED_BACKBONES.get(str(name_or_path), name_or_path)
-    try:
-        backbone_config = AutoConfig.from_pretrained(name_or_path, **hub)
-    except ValueError as error:
-        if "trust_remote_code" not in str(error):
-            raise
-        raise ValueError(
-            f"{str(name_or_path)!r} has an architecture with its own code. The code of a backbone is never run:"
-            " choose a backbone whose architecture is part of transformers."
-        ) from error
+    backbone_config = load_config(name_or_path, hub=hub)
     check_architecture(model_class, backbone_config)
     config = model_class.config_class(backbone_config=backbone_config, **arguments)
     hub_id = "" if os.path.exists(name_or_path) else str(name_or_path)
@@ -66,24 +57,9 @@ def build_model(
     if not has_head:  # the report tells of a new head of a language model; all else is checked below
         hidden_messages = ["LOAD REPORT"]
         hub |= model_class.pooler_kwargs(backbone_config)
-    try:
-        with quiet_weights(*hidden_messages):
-            backbone, report = auto_class.from_pretrained(
-                name_or_path,
-                config=backbone_config,
-                use_safetensors=True,
-                dtype=dtype,
-                output_loading_info=True,
-                **hub,
-            )
-    except OSError as error:
-        if not lacks_safetensors(error):
-            raise
-        raise OSError(
-            f"{str(name_or_path)!r} has no safetensors weights, and other formats are not read. If you trust its "
-            f"file, convert it: `{auto_class.__name__}.from_pretrained(name, use_safetensors=False)"
-            ".save_pretrained(folder)`."
-        ) from error
+    options = {"config": backbone_config, "dtype": dtype, "trust_remote_code": False, **hub}
+    with as_data(name_or_path, options), quiet_weights(*hidden_messages):
+        backbone, report = auto_class.from_pretrained(name_or_path, output_loading_info=True, **options)
     encoder = f"{backbone.base_model_prefix}."
     for name in sorted(report["missing_keys"]):
         # A pooler is initialized as in the stock classes; of a new head transformers warns.
@@ -105,7 +81,7 @@ def build_model(
         backbone = backbone.base_model
     # Not strict: layers that the family adds to the backbone are not in the state dict.
     model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
-    model._note_missing(report["missing_keys"])
+    model.on_missing_keys(report["missing_keys"])
     if model.can_generate():
         model.generation_config = backbone.generation_config
     elif config.encoder_states != "last":

@@ -1,22 +1,104 @@
-"""Checks of the backbone of a configuration, and of the models that may have it."""
+"""Reading of configurations, and checks of their backbones and of the models that may have them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModelForMaskedLM,
+    PreTrainedConfig,
 )
 from transformers.utils import logging
 
-from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
+from hf_localattn.errors import CheckpointError
+from hf_localattn.installed.files import check_checkpoint
+from hf_localattn.installed.policy import (
+    LEFT_OUT,
+    REFUSED,
+    UNKNOWN,
+    Family,
+    allow_family,
+    check_folder,
+    is_family,
+    judge_config,
+    known_entries,
+    problem_of_type,
+    refuse,
+    shown,
+)
+from hf_localattn.models.fields import field_types
 
 logger = logging.get_logger(__name__)
+
+
+def load_config(
+    name: str | os.PathLike[str],
+    *,
+    trust_remote_code: bool = False,
+    hub: Mapping[str, Any] = MappingProxyType({}),
+    **config_fields: Any,
+) -> Any:
+    """Load the configuration of a checkpoint of a family, or of a text encoder or encoder-decoder of transformers.
+
+    Of a stock model, entries that nobody knows are left out.
+
+    Args:
+        name: Hub id or folder.
+        trust_remote_code (*optional*, defaults to False): If True, run the code of the checkpoint.
+        hub (*optional*): Arguments of `from_pretrained` that say where files are.
+        **config_fields: Fields that replace those of the checkpoint.
+
+    Raises:
+        CheckpointError: The checkpoint sets what a stranger's may not.
+        OSError: There is no checkpoint.
+    """
+    if trust_remote_code:
+        return AutoConfig.from_pretrained(name, trust_remote_code=True, **hub, **config_fields)
+    check_checkpoint(name, hub, weights=False)
+    content, _ = PreTrainedConfig.get_config_dict(name, **hub)
+    if not is_family(content.get("model_type")):
+        content = known_entries(content, str(name))
+    config_class = CONFIG_MAPPING[content["model_type"]]
+    return config_class.from_dict(content, name_or_path=str(name), **config_fields)
+
+
+def check_content(config_class: Any, content: Any, folder: Any = None) -> dict[str, Any]:
+    """Check the content of a `config.json` for a class of configurations, and the folder that it is from.
+
+    Args:
+        config_class: Class of configurations of a family.
+        content: Content of the file.
+        folder (*optional*): Name or folder of the checkpoint. A folder is judged whole, except for its weights.
+
+    Returns:
+        The content without names of pipelines, since the package registers its own, and of the checkpoint.
+
+    Raises:
+        ValueError: The content is of another model type.
+        CheckpointError: The content is not an object, or the checkpoint sets what a stranger's may not.
+    """
+    if not isinstance(content, Mapping):
+        raise CheckpointError(f"`config.json` is {shown(content)}; it must be an object of names and values.")
+    model_type = content.get("model_type", config_class.model_type)
+    if model_type != config_class.model_type:
+        raise ValueError(
+            f"This is a {model_type!r} checkpoint, not a {config_class.model_type!r} one. To put new local layers on "
+            "a pretrained encoder, use `from_backbone` of the model class."
+        )
+    if not is_family(model_type):
+        backbones = frozenset((*config_class.tested_backbones, *config_class.generation_backbones))
+        allow_family(model_type, Family(frozenset(field_types(config_class)), backbones))
+    judgment = judge_config("config.json", {**content, "model_type": model_type})
+    refuse(judgment, str(folder or ""), (REFUSED, UNKNOWN))
+    if folder is not None and os.path.isdir(folder):
+        check_folder(folder, weights=False)
+    return {name: value for name, value in content.items() if name not in LEFT_OUT}
 
 
 def check_model(model_class: Any, config: Any) -> None:
@@ -66,6 +148,13 @@ def _problem_of_architecture(model_class: Any, backbone: Any) -> str:
     return ""
 
 
+def check_backbone_type(config_class: Any, model_type: Any) -> None:
+    """Raise `ValueError` if a model type, from which a configuration would be built, is not that of a backbone."""
+    backbones = (*config_class.tested_backbones, *config_class.generation_backbones)
+    if problem := problem_of_type(model_type, backbones):
+        raise ValueError(f"The backbone {shown(model_type)} {problem}")
+
+
 def check_backbone(config: Any) -> None:
     """Raise `ValueError` for a backbone that local layers cannot read. Warn of one that was not tested."""
     backbone = config.backbone_config
@@ -86,24 +175,12 @@ def _problem_of_backbone(config: Any, backbone: Any) -> str:
     model_type = backbone.model_type
     tested = _tested(config, backbone)
     remedy = f"Use an encoder, such as {_names(config.tested_backbones)}."
-    if isinstance(backbone, LocalAttentionConfig) or hasattr(backbone, "backbone_config"):
-        return (
-            f"is itself a composite model. {remedy} To load a saved checkpoint of this family, use `from_pretrained`."
-        )
+    if problem := problem_of_type(model_type, (*config.tested_backbones, *config.generation_backbones)):
+        return problem
     if backbone.is_encoder_decoder:
-        if not tested:
-            return f"is an encoder-decoder. {remedy}"
-        if model_type not in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
-            return f"is not a text-to-text model. To generate, use {_names(tested)}."
-        return ""
-    is_decoder = getattr(backbone, "is_decoder", False)
-    if model_type in tested and not is_decoder:
-        return ""
-    is_masked_lm = model_type in (*LocalAttentionConfig.tested_backbones, *MODEL_FOR_MASKED_LM_MAPPING_NAMES)
-    if is_decoder or (model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_masked_lm):
+        return "" if tested else f"is an encoder-decoder. {remedy}"
+    if getattr(backbone, "is_decoder", False):
         return f"is a decoder, whose tokens attend only to earlier ones. {remedy}"
-    if not is_masked_lm and model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
-        return f"is not a text encoder. {remedy}"
     return ""
 
 

@@ -1,125 +1,88 @@
-"""Checks of a stranger's checkpoint: a configuration is data, and weights are not unpickled.
-
-Without `trust_remote_code` nothing that a checkpoint contains is imported, executed or unpickled. transformers reads
-entries that name kernels or classes, so they are refused here.
-"""
+"""Asking the policy for a checkpoint in a folder or on the Hub, and reading of weights as data."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from huggingface_hub.utils.tqdm import enable_progress_bars
+from safetensors import SafetensorError
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
-from hf_localattn.parsing import read_json
-
-ATTENTIONS = ("eager", "sdpa", "flex_attention")
-"""Attention implementations of torch and transformers; other names may stand for kernels on the Hub."""
-
-IMPLEMENTATION = re.compile("_?(attn|experts)_implementation(_internal)?")
-
-NOT_DATA = {
-    "transformers_weights": "it names the file of the weights: rename that to model.safetensors",
-    "quantization_config": "it names other libraries: save a model before it is quantized, and quantize when loading",
-    "fusion_config": "it changes classes of transformers: pass it to `from_pretrained`",
-    "distributed_config": "it describes one machine: pass it to `from_pretrained`",
-    "kernel_config": "it names kernels of the Hub: pass it to `from_pretrained`",
-    "use_kernels": "it asks for kernels of the Hub: pass it to `from_pretrained`",
-}
-"""Entries that are instructions to transformers and not data, each with its remedy."""
+from hf_localattn.errors import CheckpointError
+from hf_localattn.installed.policy import check_folder
+from hf_localattn.installed.policy_table import CONVERSION
 
 LOCATION = ("cache_dir", "revision", "token", "local_files_only", "force_download", "subfolder")
 """Arguments of `from_pretrained` that say where a checkpoint is."""
 
-SHARD = re.compile(r"[^/\\]*\.safetensors")
-
-INSTRUCTIONS = ("_auto_class", "attribute_map", "per_layer_config", "sub_configs")
-"""Attributes of a configuration that change how it is read, built or saved."""
-
-CONVERSION = (
-    "A .bin file is a pickle, which may run any code when it is read. If you trust it, convert it in its folder: "
-    'python -c "import torch; from safetensors.torch import save_file; '
-    "weights = torch.load('pytorch_model.bin', weights_only=True); "
-    "save_file({name: value.clone() for name, value in weights.items()}, 'model.safetensors', {'format': 'pt'})\""
-)
-"""Remedy for weights that would have to be unpickled."""
+JUDGED_ON_HUB = ("config.json", "tokenizer_config.json", "special_tokens_map.json")
+JUDGED_WITH_WEIGHTS = ("adapter_config.json", "generation_config.json", "model.safetensors.index.json")
+"""Files of a checkpoint on the Hub that are downloaded first, to be judged."""
 
 TIED = "but both are absent from the checkpoint"
 """Part of a warning that `quiet_weights` drops."""
 
 
-def check_content(config_class: Any, content: Any) -> dict[str, Any]:
-    """Check the content of a `config.json` for a class of configurations.
+def check_checkpoint(checkpoint: Any, arguments: Mapping[str, Any], *, weights: bool = True) -> None:
+    """Raise `CheckpointError` if a checkpoint sets what a stranger's may not.
 
-    Returns:
-        The content without `custom_pipelines`: the package registers its own, which need no trust.
-
-    Raises:
-        ValueError: The content is not an object, is of another model type, or an entry is more than data.
+    Args:
+        checkpoint: Folder or Hub id. A path of a single file is not judged.
+        arguments: Arguments of `from_pretrained`, among which `LOCATION` says where the checkpoint is.
+        weights (*optional*, defaults to True): If False, its weights are not read.
     """
-    if not isinstance(content, Mapping):
-        raise ValueError(f"`config.json` is {content!r}; it must be an object of names and values.")
-    model_type = content.get("model_type", config_class.model_type)
-    if model_type != config_class.model_type:
-        raise ValueError(
-            f"This is a {model_type!r} checkpoint, not a {config_class.model_type!r} one. To put new local layers on "
-            "a pretrained encoder, use `from_backbone` of the model class."
-        )
-    for name in content:
-        if name in INSTRUCTIONS or callable(getattr(config_class, name, None)):
-            raise ValueError(f"`{name}` is not a field of {config_class.__name__}: remove it.")
-    for path, value in _entries(content):
-        name = path.rpartition(".")[2]
-        if name in NOT_DATA and value:
-            raise ValueError(f"`{path}` is {value!r}, which a checkpoint must not set: {NOT_DATA[name]}.")
-        if name.startswith("__") and name != "__float__":  # transformers writes infinity and NaN as `__float__`
-            raise ValueError(f"`{path}` is not a field of a configuration: remove it.")
-        if IMPLEMENTATION.fullmatch(name) and value not in (None, *ATTENTIONS):
-            raise ValueError(
-                f"`{path}` is {value!r}; a checkpoint can ask for {', '.join(ATTENTIONS)}. Choose others when "
-                "loading, with `attn_implementation=`."
-            )
-    return {name: value for name, value in content.items() if name != "custom_pipelines"}
+    place = os.fspath(checkpoint)
+    if os.path.isdir(place):
+        check_folder(Path(place, arguments.get("subfolder") or ""), weights=weights)
+    elif not os.path.exists(place) and (folder := _downloaded(place, arguments, weights=weights)):
+        check_folder(folder, weights=weights, whole=False)
 
 
-def _entries(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted path and the value of each entry, also of nested objects and lists."""
-    pairs = content.items() if isinstance(content, Mapping) else enumerate(content)
-    for name, value in pairs:
-        yield f"{path}{name}", value
-        if isinstance(value, Mapping | list) and name not in ("id2label", "label2id"):
-            yield from _entries(value, f"{path}{name}.")
+def _downloaded(checkpoint: str, arguments: Mapping[str, Any], *, weights: bool) -> Path | None:
+    """Return the folder in the Hub's cache with the files that are judged; None if there are none."""
+    options = {option: arguments[option] for option in LOCATION if arguments.get(option) is not None}
+    subfolder = options.pop("subfolder", "")
+    folder = None
+    for name in (*JUDGED_ON_HUB, *(JUDGED_WITH_WEIGHTS if weights else ())):
+        try:
+            path = cached_file(checkpoint, f"{subfolder}/{name}" if subfolder else name, **options)
+        except OSError:  # there is no such file, or loading itself says why it cannot be had
+            continue
+        folder = Path(path).parent
+        options["revision"] = folder.parent.name if subfolder else folder.name  # all are of one commit
+    return folder
 
 
 @contextmanager
-def loading(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
-    """Let `from_pretrained` read only safetensors files of this checkpoint within the block.
+def as_data(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
+    """Ask the policy for a checkpoint, and let `from_pretrained` read only its safetensors files within the block.
 
     `name_or_path` is None if the weights are among the arguments, in which `use_safetensors` is set.
 
     Raises:
-        ValueError: `use_safetensors` is False, or the checkpoint is an adapter.
+        ValueError: `use_safetensors` is False.
+        CheckpointError: The checkpoint sets what a stranger's may not, or its weights are no safetensors.
         OSError: There are no safetensors files.
     """
     if not arguments.setdefault("use_safetensors", True):
         raise ValueError(f"`use_safetensors={arguments['use_safetensors']}` would unpickle weights. {CONVERSION}")
-    if name_or_path is not None:
-        checkpoint = os.fspath(name_or_path)
-        if adapter := _adapter(checkpoint, arguments):
-            raise ValueError(
-                f"{adapter!r} has an adapter_config.json, which can name any other model. Load a model that you know,"
-                " and add the adapter: `peft.PeftModel.from_pretrained(model, adapter)`."
-            )
-        _check_shards(checkpoint, arguments)
+    adapter = (arguments.get("adapter_kwargs") or {}).get("_adapter_model_path")
+    for checkpoint in (name_or_path, adapter):
+        if checkpoint is not None:
+            check_checkpoint(checkpoint, arguments)
     try:
         with quiet_weights():
             yield
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{name_or_path}: the weights are no safetensors file ({error}). Save them again with `save_pretrained`."
+        ) from error
     except OSError as error:
         if not lacks_safetensors(error):
             raise
@@ -130,37 +93,6 @@ def lacks_safetensors(error: OSError) -> bool:
     """Return True if an error of transformers says that a checkpoint has no safetensors file."""
     message = str(error)
     return "safetensors" in message and ("no file named" in message or "have a file named" in message)
-
-
-def _adapter(checkpoint: str, arguments: dict[str, Any]) -> str | None:
-    """Return the folder or repository of an adapter that transformers would load, if any."""
-    adapter = (arguments.get("adapter_kwargs") or {}).get("_adapter_model_path")
-    if adapter is not None:
-        return os.fspath(adapter)
-    if os.path.isfile(checkpoint):
-        return None
-    return checkpoint if _find(checkpoint, "adapter_config.json", arguments) else None
-
-
-def _check_shards(checkpoint: str, arguments: dict[str, Any]) -> None:
-    """Raise `ValueError` if weights are read from other files than the safetensors files of a checkpoint."""
-    variant = f".{arguments['variant']}" if arguments.get("variant") else ""
-    if path := _find(checkpoint, f"model.safetensors.index{variant}.json", arguments):
-        shards = read_json(path).get("weight_map")
-        for shard in shards.values() if isinstance(shards, dict) else [shards]:
-            if not isinstance(shard, str) or not SHARD.fullmatch(shard):
-                raise ValueError(f"{path} names the weights {str(shard)[:80]!r}, no safetensors file beside it.")
-    if os.path.isfile(os.path.join(checkpoint, ".metadata")):
-        raise ValueError(f"{checkpoint} is a distributed checkpoint, whose index would be unpickled. {CONVERSION}")
-
-
-def _find(checkpoint: str, name: str, arguments: dict[str, Any]) -> str | None:
-    """Return the path of a file of a checkpoint, in its folder or in the Hub's cache; None if it has no such file."""
-    options = {option: arguments[option] for option in LOCATION if arguments.get(option) is not None}
-    try:
-        return cached_file(checkpoint, name, **options)
-    except OSError:  # loading itself says why nothing can be found
-        return None
 
 
 @contextmanager

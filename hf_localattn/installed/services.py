@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from hf_localattn.installed.backbones import build_model
-from hf_localattn.installed.configurations import check_backbone, check_model
-from hf_localattn.installed.files import check_content, loading
+from hf_localattn.installed.configurations import check_backbone, check_backbone_type, check_content, check_model
+from hf_localattn.installed.files import as_data, check_checkpoint
 from hf_localattn.installed.parse_store import read_parses, write_parses
 from hf_localattn.installed.parsers import lighten, load_declared, parser_version
 from hf_localattn.installed.structure import check_structure
@@ -33,7 +33,8 @@ class PackageServices(InstalledServices):
     build_tokenizer = staticmethod(build_tokenizer)
     check_content = staticmethod(check_content)
     check_tokenizer = staticmethod(check_tokenizer)
-    loading = staticmethod(loading)
+    loading = staticmethod(as_data)
+    check_backbone_type = staticmethod(check_backbone_type)
     check_backbone = staticmethod(check_backbone)
     check_model = staticmethod(check_model)
     check_texts = staticmethod(check_texts)
@@ -49,6 +50,9 @@ class PackageServices(InstalledServices):
 
     def warn_of_inactive_fields(self, config: Any) -> None:
         self._warn_of_inactive_fields(config)
+
+    def check_checkpoint(self, checkpoint: Any, arguments: Mapping[str, Any]) -> None:
+        check_checkpoint(checkpoint, arguments, weights=False)
 
     def kernel(self, name: str) -> ModuleType | None:
         return KERNELS.get(name)

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
+from hf_localattn.installed.policy import (
+    REFUSED,
+    TOKENIZER_CONFIG,
+    UNKNOWN,
+    judge_file,
+    judge_tokens,
+    matches,
+    refuse,
+)
+from hf_localattn.installed.policy_table import READ, TOKENIZER
 from hf_localattn.models.tokenization_local_attention import is_batch
 from hf_localattn.parsing import read_json
 
@@ -44,15 +56,19 @@ CARRIED_OVER = (
 )
 
 
-def check_tokenizer(path: str) -> None:
-    """Raise `ValueError` if a `tokenizer_config.json` names files or Python objects."""
-    for entry, value in read_json(path).items():
-        names_a_file = entry.endswith(("_file", "_files")) or entry in ("init_inputs", "tokenizer_object")
-        # Many published files still name the source of their special tokens. This entry is not read.
-        if names_a_file and value not in (None, []) and entry != "special_tokens_map_file":
-            raise ValueError(
-                f"{path}: `{entry}` is {str(value)[:80]!r}; a tokenizer is read from the files next to it: remove it."
-            )
+def check_tokenizer(tokenizer_class: Any, files: Mapping[str, Any]) -> None:
+    """Raise `CheckpointError` if a file of a tokenizer of a class sets what a stranger's may not.
+
+    Args:
+        tokenizer_class: A class of tokenizers with settings.
+        files: Paths or None, by any name.
+    """
+    settings = {name: getattr(tokenizer_class, name) for name in tokenizer_class.SETTINGS}
+    for path in map(Path, filter(None, files.values())):
+        if path.name == TOKENIZER_CONFIG:
+            refuse(judge_tokens(path.name, read_json(path), TOKENIZER, settings), path.parent, (REFUSED, UNKNOWN))
+        elif path.suffix == ".json" and matches(path.name, READ):
+            refuse(judge_file(path, path.name), path.parent, (REFUSED, UNKNOWN))
 
 
 def build_tokenizer(tokenizer_class: Any, tokenizer: Any, **settings: Any) -> Any:

@@ -24,16 +24,22 @@ class InstalledServices:
     Importing `hf_localattn` replaces `LocalAttentionConfig.installed` by an object that overrides all methods.
     """
 
-    def check_content(self, config_class: Any, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Check the content of a `config.json`, and return it without entries that name code."""
+    def check_checkpoint(self, checkpoint: Any, arguments: Mapping[str, Any]) -> None:
+        """Check that the files of a checkpoint are data, before they are read."""
+
+    def check_content(self, config_class: Any, content: Mapping[str, Any], folder: Any) -> Mapping[str, Any]:
+        """Check the content of a `config.json` and its folder, and return it without entries that name code."""
         return content
 
-    def check_tokenizer(self, path: str) -> None:
-        """Check that a `tokenizer_config.json` names no files and no Python objects."""
+    def check_tokenizer(self, tokenizer_class: Any, files: Mapping[str, Any]) -> None:
+        """Check that the files of a tokenizer name no files and no Python objects."""
 
     def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> Any:
         """Return a context in which `from_pretrained` reads only safetensors files."""
         return contextlib.nullcontext()
+
+    def check_backbone_type(self, config_class: Any, model_type: Any) -> None:
+        """Check that a model type is that of a backbone, before its configuration is built."""
 
     def check_backbone(self, config: Any) -> None:
         """Check that local layers can read the backbone of a configuration."""
@@ -101,7 +107,12 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
 
     model_type = ""
     sub_configs: ClassVar[dict[str, Any]] = {"backbone_config": AutoConfig}
-    keys_to_ignore_at_inference: ClassVar[list[str]] = ["hidden_states", "attentions", "local_attentions"]
+    keys_to_ignore_at_inference: ClassVar[list[str]] = [
+        "hidden_states",
+        "attentions",
+        "local_attentions",
+        "local_loss",
+    ]
 
     installed: ClassVar[InstalledServices] = InstalledServices()
     default_backbone: ClassVar[str] = "bert"
@@ -234,6 +245,7 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
             content = {name: value for name, value in dict(backbone_config or {}).items() if name not in labels}
             hub_id = str(content.pop("_name_or_path", ""))
             model_type = content.pop("model_type", self.default_backbone)
+            self.installed.check_backbone_type(type(self), model_type)
             backbone_config = AutoConfig.for_model(model_type, **content)
         # An id on the Hub is kept. A path may be that of a private folder, and this configuration may be published.
         backbone_config.name_or_path = hub_id if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", hub_id) else ""
@@ -247,9 +259,15 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
         return self.backbone_config
 
     @classmethod
+    def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> Any:
+        """Read a `config.json` as in transformers."""
+        cls.installed.check_checkpoint(pretrained_model_name_or_path, kwargs)
+        return super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+
+    @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """Build a configuration from the content of a `config.json`. It must be valid."""
-        content = dict(cls.installed.check_content(cls, config_dict))
+        content = dict(cls.installed.check_content(cls, config_dict, kwargs.get("name_or_path")))
         content.pop("code_folder", None)  # code is never copied from a folder that a file names
         # Replaced here, fields are checked with the others. transformers would replace them afterwards.
         config_class: Any = cls
@@ -327,7 +345,7 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
             waiting += get_relative_imports(source)
 
     def _code_file(self, module: str) -> Path:
-        """Return the file of a module: beside this one, beside the model's, or where the weights came from.
+        """Search three places for the file of a module: this folder, the model's folder, the Hub repository.
 
         transformers keeps only the modules that it needed. Others are downloaded from the same commit, not run.
         """

@@ -67,8 +67,7 @@ class BackboneTokenizer(Settings, PreTrainedTokenizerFast):
 
     @classmethod
     def _from_pretrained(cls, resolved_vocab_files: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        if path := resolved_vocab_files.get("tokenizer_config_file"):
-            LocalAttentionConfig.installed.check_tokenizer(path)
+        LocalAttentionConfig.installed.check_tokenizer(cls, resolved_vocab_files)
         return super()._from_pretrained(resolved_vocab_files, *args, **kwargs)
 
     @property

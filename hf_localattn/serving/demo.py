@@ -17,6 +17,7 @@ from hf_localattn.inspection.attribution import is_explained_by_influence, token
 from hf_localattn.inspection.command import labels, load
 from hf_localattn.inspection.html import render_page
 from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_of, usual_kind
+from hf_localattn.limits import MOST_CHARACTERS
 from hf_localattn.models.negation_labels import CUE_LABELS, INSIDE
 from hf_localattn.pipelines import language_warning
 from hf_localattn.serving.page import WIDGETS, add_widget, launch, load_pipe
@@ -35,6 +36,7 @@ def run(
     share: bool = False,
     trust_remote_code: bool = False,
     settings: Mapping[str, Any] = MappingProxyType({}),
+    most_characters: int | None = MOST_CHARACTERS,
 ) -> None:
     """Serve the page of a checkpoint, or of the package's own model of negation, until the process is interrupted.
 
@@ -63,14 +65,17 @@ def run(
     title = f"{labels([checkpoint])[0]}: {task.replace('-', ' ')}"
     record = TrainingRecord.load(checkpoint)
     has_pairs = None if record is None else record.has_pairs
-    page = build_page(task, load_pipe(task, model, tokenizer=tokenizer), title, has_pairs)
+    pipe = load_pipe(task, model, tokenizer=tokenizer)
+    page = build_page(task, pipe, title, has_pairs, most_characters=most_characters)
     server = {"server_name": host, "server_port": port, "share": share}
     _, url, public = launch(page, **server, prevent_thread_lock=True, quiet=True)
     print(f"Open {public or url} in a browser. Ctrl+C ends the server.", flush=True)
     page.block_thread()
 
 
-def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) -> Any:
+def build_page(
+    task: str, pipe: Any, title: str, has_pairs: bool | None = None, *, most_characters: int | None = None
+) -> Any:
     """Build a page that asks a model, which has eager attention, and shows its attention, a `gradio.Blocks`."""
     import gradio as gr
 
@@ -92,7 +97,7 @@ def build_page(task: str, pipe: Any, title: str, has_pairs: bool | None = None) 
     with gr.Blocks(title=title, analytics_enabled=False) as page:
         gr.Markdown(f"# {html.escape(title)}")
         asked = find_negation if task == "negation" else pipe
-        shown = add_widget(task, asked, example_text(task, pipe.model.config), has_pairs)
+        shown = add_widget(task, asked, example_text(task, pipe.model.config), has_pairs, most_characters)
         with gr.Accordion("Attention"):
             kind = gr.Radio(kinds, value=kinds[0], show_label=False, container=False)
             frame = gr.HTML(elem_id="attention")

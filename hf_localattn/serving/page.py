@@ -5,7 +5,9 @@ may import only the standard library, torch, transformers, and gradio in a funct
 """
 
 import html
+import itertools
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,12 +20,22 @@ WITHOUT_PIPELINE = {"multiple-choice": AutoModelForMultipleChoice, "text2text-ge
 TEXT = ("Text", "The baker Mira grows white roses.", 3)
 
 
+SESSION_SECONDS = 600
+"""Seconds after which the page forgets a visitor's texts and answers."""
+
+MOST_SESSIONS = 100
+"""Number of visitors whose texts and answers are kept at the same time."""
+
+_model = threading.Lock()
+"""Answers are computed one after the other: tokenizers are changed by their calls."""
+
+
 class Answer(NamedTuple):
     """An answer on the page."""
 
     result: str | dict[str, float]  # text, or probabilities by class
     rows: Any = ()  # of the table
-    marked: Any = ()  # for each row or for all, the characters of a text, each with a label, a weight or None
+    marked: Any = ()  # for each row or for all, the parts of a text, each with a label, a weight or None
     findings: Any = ()  # of the model, for each row or for all
 
 
@@ -54,11 +66,14 @@ def encode(pipe: Any, *texts: Any) -> Any:
 
 
 def mark(text: str, spans: Any) -> list[Any]:
-    """Label the characters of a text that are in spans."""
-    labels: list[Any] = [None] * len(text)
-    for start, end, label in spans:  # the last one wins
-        labels[start:end] = [label] * (end - start)
-    return list(zip(text, labels, strict=True))
+    """Divide a text into parts, each with the label of the last span that has it, or None."""
+    spans = list(spans)
+    ends = sorted({0, len(text), *(end for start, end, _ in spans), *(start for start, _, _ in spans)})
+    parts: list[Any] = []
+    for start, end in itertools.pairwise(ends):
+        labels = [label for first, last, label in spans if first <= start and end <= last]
+        parts.append((text[start:end], labels[-1] if labels else None))
+    return parts
 
 
 @answers(
@@ -196,15 +211,31 @@ def generate(pipe: Any, texts: list[str]) -> Answer:
     return Answer(rows[0][0] or "(empty text)", rows)
 
 
+def check_texts(texts: list[str], most_characters: int | None) -> None:
+    """Refuse texts that are too long together, or that no encoding can hold."""
+    count = sum(map(len, texts))
+    if most_characters is not None and count > most_characters:
+        raise ValueError(f"The texts have {count:,} characters; this page takes at most {most_characters:,}.")
+    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+        raise ValueError("A text has half of a character, a surrogate: write it again.")
+
+
 def of_row(entries: Any, row: int) -> Any:
     """Return the entry of a row, the last one if it is for all rows, or None."""
     return entries[min(row, len(entries) - 1)] if entries else None
 
 
-def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool | None = None) -> Any:
+def add_widget(
+    task: str,
+    pipe: Any,
+    example: str | None = None,
+    has_pairs: bool | None = None,
+    most_characters: int | None = None,
+) -> Any:
     """Add fields and results to the page that gradio is building; return a state of the texts and the findings.
 
     `has_pairs` is True for models of pairs of texts, False for models of single texts, and None if that is unknown.
+    A request whose texts have more than `most_characters` is refused at once, while others are answered.
     """
     import gradio as gr
 
@@ -216,6 +247,10 @@ def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool
     with gr.Row(equal_height=False):
         with gr.Column():
             texts = [gr.Textbox(text, label=label, lines=lines, max_lines=20) for label, text, lines in fields]
+            if most_characters is not None:
+                gr.Markdown(
+                    f"At most {most_characters:,} characters. Texts are kept for {SESSION_SECONDS // 60} minutes."
+                )
             texts[0].value = example or texts[0].value
             button = gr.Button("Run", variant="primary")
         with gr.Column():
@@ -223,8 +258,8 @@ def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool
             widths = [f"{100 // len(widget.columns)}%" for _ in widget.columns]  # all are seen on a phone
             table = gr.Dataframe(headers=[*widget.columns] or None, column_widths=widths, wrap=True, visible=False)
             marked = gr.HighlightedText(label="Text", combine_adjacent=True, visible=False)
-    answers = gr.State()
-    shown = gr.State()
+    answers = gr.State(time_to_live=SESSION_SECONDS)
+    shown = gr.State(time_to_live=SESSION_SECONDS)
 
     def show(texts: list[str], answer: Answer, row: int) -> list[Any]:
         parts = of_row(answer.marked, row)
@@ -234,9 +269,11 @@ def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool
     def run(*values: str) -> list[Any]:
         texts = [(value or "").strip() for value in values]
         try:
+            check_texts(texts, most_characters)
             if not all(texts[: widget.required]):
                 raise ValueError(f"The field {fields[texts.index('')][0]!r} is empty: write a text.")
-            answer = widget.answer(pipe, texts)
+            with _model:
+                answer = widget.answer(pipe, texts)
         except Exception as error:  # the page says it and goes on
             is_bug = not isinstance(error, ValueError)  # the console gets its traceback
             message = html.escape(str(error), quote=False)
@@ -246,6 +283,8 @@ def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool
         return [(texts, answer), answer.result, rows, *show(texts, answer, 0)]
 
     def select(last: Any, event: gr.SelectData) -> list[Any]:
+        if last is None:
+            raise gr.Error("The answer is no longer kept: run it again.", print_exception=False)
         texts, answer = last
         return show(texts, answer, event.index[0])
 
@@ -254,7 +293,8 @@ def add_widget(task: str, pipe: Any, example: str | None = None, has_pairs: bool
 
     outputs = [answers, result, table, marked, shown]
     # What was shown goes first: after an error nothing of the former answer is left.
-    button.click(clear, None, outputs, api_name=False).then(run, texts, outputs, api_name="ask")
+    cleared = button.click(clear, None, outputs, api_name=False, concurrency_limit=None)
+    cleared.then(run, texts, outputs, api_name="ask", concurrency_limit=None)  # one waits for another in `run`
     table.select(select, [answers], [marked, shown], api_name=False)
     return shown
 
@@ -266,7 +306,7 @@ def launch(page: Any, **settings: Any) -> Any:
     fonts = ["system-ui", "sans-serif"]
     theme = gr.themes.Default(font=fonts, font_mono=fonts)
     css = ".textfield {display: block; word-break: normal; white-space: pre-line} .token-container {display: inline}"
-    return page.launch(theme=theme, css=css, footer_links=[], **settings)
+    return page.launch(theme=theme, css=css, footer_links=[], state_session_capacity=MOST_SESSIONS, **settings)
 
 
 def load_pipe(task: str, model: Any, **settings: Any) -> Any:
@@ -287,5 +327,6 @@ if __name__ == "__main__":
     with gradio.Blocks(title=settings["title"]) as page:
         gradio.Markdown(f"# {settings['title']}")
         pipe = load_pipe(settings["task"], settings["model"], **settings["trust"])
-        add_widget(settings["task"], pipe, settings["example"], settings["has_pairs"])
+        limit = settings["most_characters"]
+        add_widget(settings["task"], pipe, settings["example"], settings["has_pairs"], limit)
     launch(page)

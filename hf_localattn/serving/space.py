@@ -13,12 +13,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, HfApi, SpaceCard, SpaceCardData
-from transformers import AutoConfig
 
 from hf_localattn.errors import hub_upload_errors, loading
 from hf_localattn.families import family_of
 from hf_localattn.hub import TrainingRecord
 from hf_localattn.hub.push import published_text
+from hf_localattn.installed.configurations import load_config
+from hf_localattn.limits import MOST_CHARACTERS
 from hf_localattn.names import read_config
 from hf_localattn.parsing import read_json
 from hf_localattn.serving import page
@@ -95,7 +96,7 @@ def space_files(
     """Return the files of a Space by name. Errors of the model are those of `push_space`."""
     folder = Path(checkpoint)
     with loading("model", str(folder)):
-        config = AutoConfig.from_pretrained(folder)
+        config = load_config(folder)
     task = page_task(str(folder), config)
     comes_along = task in ("question-answering", "negation")  # transformers has no such pipeline
     if comes_along and task not in (read_config(folder).get("custom_pipelines") or {}):
@@ -135,6 +136,7 @@ def space_files(
         "title": title,
         "example": example_text(task, config),
         "has_pairs": None if record is None else record.has_pairs,
+        "most_characters": MOST_CHARACTERS,
     }
     return {
         APP: f"{MARK}\n{Path(page.__file__).read_text(encoding='utf-8')}",

@@ -35,6 +35,12 @@ class ModelArguments:
         "Fields of the family's configuration, such as `num_local_layers=2 use_conv=false`, and settings of its"
         " tokenizer, such as `parser=de_core_news_sm`. With `model_name_or_path` only settings of the tokenizer.",
     )
+    recipe: str | None = option(
+        None,
+        "Named options, measured on data like yours, such as words or texts-frozen; none for transformers' defaults."
+        " By default the recipe of the task, if `backbone` is given without `family`. Options that you give win.",
+        recorded="hyperparameters",
+    )
     config_name: str | None = option(None, "Hub id or folder of the configuration, if not the model's.")
     tokenizer_name: str | None = option(None, "Hub id or folder of the tokenizer, if not the model's.")
     cache_dir: str | None = option(None, "Cache folder for files from the Hub.", result=FREE)
@@ -59,7 +65,10 @@ class ModelArguments:
         if self.family is not None and self.backbone is None:
             raise ValueError(f"--family {self.family} needs --backbone, a pretrained encoder's Hub id or folder.")
         if self.family is None and self.backbone is not None:
-            raise ValueError(f"--backbone needs --family, one of {', '.join([*family_names(), NO_FAMILY])}.")
+            raise ValueError(
+                f"--backbone needs --family, one of {', '.join([*family_names(), NO_FAMILY])}, or --do_train and the"
+                " recipe of the task."
+            )
         if self.family is not None:
             self.family = find_family(self.family, NO_FAMILY)
         if self.local_config and self.family == NO_FAMILY:

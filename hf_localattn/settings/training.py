@@ -48,6 +48,13 @@ class NewTrainingArguments:
         searchable=True,
         recorded=True,
     )
+    min_train_steps: Count = option(
+        None,
+        "Smallest number of steps: train more epochs than `num_train_epochs` if the rows are few. `max_steps`, if"
+        " given, is the number of steps all the same.",
+        searchable=True,
+        recorded="hyperparameters",
+    )
     early_stopping_patience: Count = option(
         None,
         "Stop training after this number of evaluations in a row without a better score, and keep the best model. The"

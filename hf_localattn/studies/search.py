@@ -14,11 +14,11 @@ from contextlib import closing
 from typing import Any
 
 from tqdm.auto import tqdm
-from transformers import AutoConfig
 
 from hf_localattn.errors import loading
 from hf_localattn.extras import import_extra
 from hf_localattn.families import get_family
+from hf_localattn.installed.configurations import load_config
 from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.parsing import format_assignments, format_value
 from hf_localattn.studies import search_space
@@ -61,7 +61,7 @@ class Search:
             generates = command.task.model_task == "text2text-generation"
             backbone = resolve_backbone(model_args.source, generates=generates)
             with loading("backbone", backbone):
-                self.backbone_config = AutoConfig.from_pretrained(backbone, **model_args.hub)
+                self.backbone_config = load_config(backbone, hub=model_args.hub)
         self.settings = self._settings()  # None if Optuna draws them
         self.count = int(self.args.search_trials or 0) if self.settings is None else len(self.settings)
         self.folder = command.folder / "_trials"  # temporary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +24,8 @@ from hf_localattn.training.checks import check_values
 
 if TYPE_CHECKING:
     from hf_localattn.tasks.task import Task
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -91,6 +94,23 @@ class TrainingArguments(NewTrainingArguments, StockTrainingArguments):
         if self.load_best_model_at_end and self.eval_strategy == "steps":
             return self.eval_steps or self.logging_steps  # every evaluated model may be the best one
         return 0.1
+
+
+def follow_rows(args: TrainingArguments, rows: int) -> TrainingArguments:
+    """Return training arguments with `max_steps` for `min_train_steps`, if the epochs of these rows have fewer steps.
+
+    Args:
+        args: Training arguments.
+        rows: Number of training rows.
+    """
+    fewest = args.min_train_steps
+    batches = math.ceil(rows / (args.train_batch_size * args.world_size))
+    of_epoch = max(1, math.ceil(batches / args.gradient_accumulation_steps))
+    if fewest is None or args.max_steps > 0 or of_epoch * args.num_train_epochs >= fewest:
+        return args
+    message = "%d rows have %d steps in an epoch: training %d steps, %.1f epochs in place of %g (--min_train_steps)."
+    logger.info(message, rows, of_epoch, fewest, fewest / of_epoch, args.num_train_epochs)
+    return changed(args, max_steps=fewest)
 
 
 @dataclass

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from hf_localattn.errors import loading
 from hf_localattn.families import get_family, task_of_class
+from hf_localattn.installed.configurations import load_config
 from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.pretrained import load_checkpoint, load_tokenizer, missing_inputs
 from hf_localattn.tasks.labels import Head, checkpoint_labels
@@ -103,7 +104,7 @@ def head_of(model_args: ModelArguments, task: str, *, is_trained: bool) -> Head:
         return head
     name = model_args.config_name or resolve_backbone(model_args.source)
     with loading("config", name):
-        config = AutoConfig.from_pretrained(name, **model_args.hub, trust_remote_code=model_args.trust_remote_code)
+        config = load_config(name, hub=model_args.hub, trust_remote_code=model_args.trust_remote_code)
     if task not in map(task_of_class, config.architectures or ()):
         return head
     return replace(head, labels=checkpoint_labels(config))

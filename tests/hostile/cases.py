@@ -6,6 +6,9 @@ import shutil
 OUTSIDE = "{outside}"
 """Stands in a text for a folder that is not the checkpoint's."""
 
+LINK = "{link}"
+"""In place of a file: a link to the same one outside, or to another."""
+
 CODE = "raise SystemExit('the code of a checkpoint was run')\n"
 
 
@@ -22,7 +25,9 @@ def write(folder, outside, files):
             new = json.dumps(old | new | {key: old[key] | new[key] for key in both})
         path.unlink(missing_ok=True)  # it may be a link
         path.parent.mkdir(parents=True, exist_ok=True)
-        if new is not None:
+        if new == LINK:
+            path.symlink_to(outside / ("tokenizer.json" if not (outside / name).exists() else name))
+        elif new is not None:
             path.write_bytes(new if isinstance(new, bytes) else new.replace(OUTSIDE, str(outside)).encode())
 
 
@@ -43,20 +48,17 @@ SAMPLES = {
     "sam": ("sam-roberta", "tiny", {"bilstm_hidden_size": 8, "tam_max_length": 32}),
     "bart": ("cool", "tiny-bart", {"conv_filters": 5}),
 }
-"""Harmless checkpoints: family, backbone, settings. Every case is one of them with one thing changed."""
+"""Harmless checkpoints: family, backbone, settings. Every case is one of them with one thing changed.
+
+"stock" is the tiny BERT itself, and "exported" a graph with its tokenizer.
+"""
 
 LOADS = None
 """In place of a pattern: it loads, and the hostile part has no effect."""
 
-STOCK = ""
-"""In place of a pattern: transformers or a library below ends it with an error of any class."""
-
-ELSEWHERE = {
-    **{"auto_map": {"AutoConfig": "owner/name--code.Config", "AutoModel": "../outside/modeling_cool.CoolModel"}},
-    **{"trust_remote_code": True, "configuration_files": ["../outside/config.4.0.json"]},
-}
 INDEX = "model.safetensors.index.json"
-ONLY_BESIDE = "no safetensors file beside it"
+NO_WEIGHTS = "has no .safetensors file"  # says `push`
+BESIDE = f"safetensors file beside it|{NO_WEIGHTS}"
 ADAPTER = {"base_model_name_or_path": OUTSIDE, "peft_type": "LORA", "auto_mapping": {"parent_library": "pip"}}
 
 # What Jinja would run, what YAML would build, and what would end the metadata or the part of the card that is ours.
@@ -72,93 +74,224 @@ RECORD = {
 }
 
 
-def of(name, *cases):
-    """Cases that change one file, each with a name, its entries or its text, and how loading ends."""
-    return {case: ({name: new}, ends) for case, new, ends in cases}
+CONFIG = {
+    "code": ({"auto_map": {"AutoConfig": "owner/name--code.C", "AutoModel": "../outside/modeling_cool.M"}}, LOADS),
+    "code-of-a-pipeline": ({"custom_pipelines": {"x": {"impl": "owner/name--code.Pipeline"}}}, LOADS),
+    "code-of-the-backbone": ({"backbone_config": {"auto_map": {"AutoModel": "owner/name--code.M"}}}, LOADS),
+    "code-object": ({"auto_map": {"AutoModel": 5}}, "`auto_map` is"),
+    "trust": ({"trust_remote_code": True}, "`trust_remote_code` is True"),
+    "trust-of-the-backbone": ({"backbone_config": {"trust_remote_code": True}}, "`backbone_config.trust_remote_code`"),
+    "architectures": ({"architectures": ["os.system", "../outside.Model"]}, "`architectures` "),
+    "architecture-of-transformers": ({"architectures": ["RagModel"]}, "no class of this family"),
+    "activation": ({"backbone_config": {"hidden_act": "__import__"}}, "`backbone_config.hidden_act` is"),
+    "kernel": ({"attn_implementation": "owner/kernel"}, "`attn_implementation` is 'owner/kernel'"),
+    "kernel-by-part": ({"_attn_implementation": {"backbone_config": "a/b"}}, "`_attn_implementation` is"),
+    "kernel-of-the-backbone": ({"backbone_config": {"attn_implementation": "a/b"}}, "`backbone_config.attn"),
+    "flash": ({"attn_implementation": "flash_attention_2"}, "'flash_attention_2'"),
+    "experts": ({"experts_implementation": "owner/kernel"}, "`experts_implementation` is"),
+    "kernels": ({"use_kernels": True}, "`use_kernels` is True"),
+    "kernels-named": ({"kernel_config": {"kernel_mapping": {"RMSNorm": "a/b:C"}}}, "`kernel_config` is"),
+    "quantized": ({"quantization_config": {"quant_method": "torchao"}}, "`quantization_config` is"),
+    "quantized-backbone": (
+        {"backbone_config": {"quantization_config": {"quant_method": "x"}}},
+        "quantization_config`",
+    ),
+    "fused": ({"fusion_config": {"patch_embeddings": True}}, "`fusion_config` is"),
+    "distributed": ({"distributed_config": {"tp_size": 2}}, "`distributed_config` is"),
+    "parts": ({"sub_configs": {"a": "builtins.dict"}}, "`sub_configs` is"),
+    "map-of-attributes": ({"attribute_map": {"vocab_size": "__class__"}}, "`attribute_map` is"),
+    "layers": ({"per_layer_config": {"0": {"hidden_size": 1}}}, "`per_layer_config` is"),
+    "method": ({"to_dict": 3}, "`to_dict` is"),
+    "class": ({"__class__": "x"}, "`__class__` is"),
+    "folder-of-code": ({"code_folder": OUTSIDE}, "`code_folder` is"),
+    "type": ({"model_type": "strange"}, "'strange', which is not a text encoder"),
+    "type-of-the-backbone": ({"backbone_config": {"model_type": "strange"}}, "'strange', which is not a text encoder"),
+    "type-no-text": ({"backbone_config": {"model_type": ["bert"]}}, "which is not a text encoder"),
+    "composite": (
+        {"backbone_config": {"model_type": "maskformer", "backbone": "owner/x", "use_timm_backbone": False}},
+        "'maskformer', which is not a text encoder",
+    ),
+    "detectron": ({"backbone_config": {"model_type": "layoutlmv2"}}, "'layoutlmv2', which is not"),
+    "itself": ({"backbone_config": {"model_type": "cool"}}, "itself a composite model"),
+    "backbone-of-timm": ({"backbone_config": {"backbone": "owner/x"}}, "`backbone_config.backbone` is"),
+    "dtype": ({"dtype": "hub"}, "`dtype` is 'hub'"),
+    "dtype-of-the-backbone": ({"backbone_config": {"torch_dtype": "nn"}}, "`backbone_config.torch_dtype` is"),
+    "compiled": ({"backbone_config": {"reference_compile": True}}, "reference_compile` is True"),
+    "weights-named": ({"transformers_weights": "../outside/pytorch_model.bin"}, "`transformers_weights` is"),
+    "tokenizer-named": ({"tokenizer_class": "BertModel"}, "`tokenizer_class` is 'BertModel'"),
+    "unknown": ({"of_tomorrow": "owner/name"}, "`of_tomorrow` is"),
+    "unknown-number": ({"of_tomorrow": 1}, "`of_tomorrow` is"),
+    "field-object": ({"conv_filters": {"a": 1}}, "`conv_filters` is"),
+    "labels": ({"id2label": "os.system"}, "label"),
+    "control": ({"x\x1b[2J\ny": "\x1b"}, r"x\\x1b\[2J\\ny"),
+}
+"""Entries of `config.json`, and the word of the error; LOADS if it loads and the entry has no effect."""
+
+TOKENIZER = {
+    "class-of-a-model": ({"tokenizer_class": "BertModel"}, "`tokenizer_class` is"),
+    "class-of-a-library": ({"tokenizer_class": "XLMTokenizer"}, "`tokenizer_class` is"),
+    "class-of-a-retriever": ({"tokenizer_class": "RagRetriever"}, "`tokenizer_class` is"),
+    "class-elsewhere": ({"tokenizer_class": "pip.Tokenizer"}, "`tokenizer_class` is"),
+    "class-object": ({"tokenizer_class": ["BertTokenizer"]}, "`tokenizer_class` is"),
+    "tokens-code": ({"auto_map": {"AutoTokenizer": ["owner/name--code.T", None]}}, LOADS),
+    "tokens-trust": ({"trust_remote_code": True}, "`trust_remote_code` is"),
+    "tokens-template": ({"chat_template": "{{ ''.__class__.__mro__ }}"}, LOADS),
+    "tokens-file": ({"tokenizer_file": f"{OUTSIDE}/tokenizer.json"}, "`tokenizer_file` is"),
+    "tokens-vocab": ({"vocab_file": f"{OUTSIDE}/vocab.txt"}, "`vocab_file` is"),
+    "tokens-merges": ({"merges_file": "../outside/merges.txt"}, "`merges_file` is"),
+    "tokens-files": ({"fast_tokenizer_files": ["../outside/tokenizer.4.0.json"]}, "`fast_tokenizer_files` is"),
+    "tokens-object": ({"tokenizer_object": "x"}, "`tokenizer_object` is"),
+    "tokens-inputs": ({"init_inputs": [f"{OUTSIDE}/tokenizer.json"]}, "`init_inputs` is"),
+    "tokens-gguf": ({"gguf_file": "../outside/x.gguf"}, "`gguf_file` is"),
+    "tokens-mistral": ({"fix_mistral_regex": True}, "`fix_mistral_regex` is"),
+    "tokens-processor": ({"post_processor": "x"}, "`post_processor` is"),
+    "tokens-vocabulary": ({"vocab": {"a": 0}}, "`vocab` is"),
+    "tokens-backend": ({"backend": {"module": "pip"}}, "`backend` is"),
+    "tokens-names": ({"model_input_names": {"a": "b"}}, "`model_input_names` is"),
+    "tokens-token": ({"unk_token": {"content": "x", "module": "pip"}}, "`unk_token` is"),
+    "tokens-added": ({"added_tokens_decoder": {"0": {"content": "x", "call": "y"}}}, "`added_tokens_decoder` is"),
+    "tokens-extra": ({"extra_special_tokens": {"image": {"path": "x"}}}, "`extra_special_tokens` is"),
+    "tokens-schema": ({"response_template": {"x": "y"}}, "`response_template` is"),
+    "tokens-control": ({"chat_control_tokens": ["a"]}, "`chat_control_tokens` is"),
+}
+
+PARSERS = {
+    "parser-module": ({"parser": "pip", "parser_named_by_checkpoint": False}, "`parser_named_by_checkpoint` is|'pip'"),
+    "parser-folder": ({"parser": f"{OUTSIDE}/parser"}, "outside/parser', which is not the name"),
+    "parser-object": ({"parser": {"@llm": "x"}}, "`parser` is {'@llm'"),
+}
+
+GENERATION = {
+    "generation-code": ({"custom_generate": "owner/name"}, "`custom_generate` is"),
+    "generation-hub": ({"num_beam_groups": 2, "num_beams": 4}, "`num_beam_groups` is"),
+    "generation-dola": ({"dola_layers": "high"}, "`dola_layers` is"),
+    "generation-contrastive": ({"penalty_alpha": 0.6, "top_k": 4}, "`penalty_alpha` is"),
+    "generation-constrained": ({"force_words_ids": [[5]]}, "`force_words_ids` is"),
+    "generation-cache": ({"cache_implementation": "quantized"}, "`cache_implementation` is"),
+    "generation-compiled": ({"compile_config": {"backend": "x"}}, "`compile_config` is"),
+    "generation-watermark": ({"watermarking_config": {"class": "x"}}, "`watermarking_config` is"),
+}
+
+WEIGHTS = {
+    "weights-bin": (
+        {"model.safetensors": None, "pytorch_model.bin": PICKLE},
+        f"pytorch_model.bin: it is a pickle|{NO_WEIGHTS}",
+    ),
+    "weights-bins": (
+        {"model.safetensors": None, "pytorch_model-00001-of-00002.bin": PICKLE},
+        f"pytorch_model-00001-of-00002.bin: it is a pickle|{NO_WEIGHTS}",
+    ),
+    "weights-index": ({"model.safetensors": None, "x.bin": PICKLE, INDEX: {"weight_map": {"a": "x.bin"}}}, BESIDE),
+    "weights-outside": (
+        {"model.safetensors": None, INDEX: {"weight_map": {"a": "../outside/model.safetensors"}}},
+        BESIDE,
+    ),
+    "weights-absolute": (
+        {"model.safetensors": None, INDEX: {"weight_map": {"a": f"{OUTSIDE}/model.safetensors"}}},
+        BESIDE,
+    ),
+    "weights-map": ({"model.safetensors": None, INDEX: {"weight_map": ["model.safetensors"]}}, "`weight_map` is"),
+    "weights-extra": ({INDEX: {"weight_map": {"a": "model.safetensors"}, "reader": "pip"}}, "`reader` is"),
+    "weights-distributed": ({".metadata": PICKLE}, ".metadata: it is the index of a distributed checkpoint"),
+    "weights-pickle": ({"model.safetensors": PICKLE}, "safetensors"),
+    "weights-beside": ({"pytorch_model.bin": PICKLE, "tf_model.h5": b"x", "model.pkl": PICKLE}, LOADS),
+    "adapter": (
+        {"adapter_config.json": ADAPTER, "adapter_model.bin": PICKLE},
+        "adapter_config.json: it is an adapter",
+    ),
+    "adapter-object": ({"adapter_config.json": {"peft_type": ["x"]}}, "adapter_config.json: it is an adapter"),
+    "vocabulary": ({"tiktoken.model": "x"}, "tiktoken.model: it is a vocabulary"),
+}
+"""Files besides the entries of JSON files."""
+
+LINKS = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "training_record.json")
+"""Files that are links to files outside."""
+
+BROKEN = {
+    "broken-config": ({"config.json": "{"}, "config.json"),
+    "config-list": ({"config.json": "[1]"}, "config.json|identif"),
+    "config-bytes": ({"config.json": b"\xff\xfe"}, "config.json"),
+    "config-surrogate": ({"config.json": '{"model_type": "cool", "x": "\\ud800"}'}, "config.json"),
+    "broken-tokenizer": ({"tokenizer_config.json": "[]"}, "tokenizer_config.json"),
+    "broken-map": ({"special_tokens_map.json": '{"vocab_file": "../outside/vocab.txt"}'}, "`vocab_file` is"),
+    "broken-index": ({INDEX: "x"}, INDEX),
+    "broken-generation": ({"generation_config.json": "5"}, "generation_config.json"),
+    "map-token": ({"special_tokens_map.json": '{"unk_token": {"content": "x", "pip": 1}}'}, "`unk_token` is"),
+    "map-extra": ({"special_tokens_map.json": '{"tokenizer_object": "x"}'}, "`tokenizer_object` is"),
+    "added-object": ({"added_tokens.json": '{"a": {"b": 1}}'}, "`a` is"),
+    "template-link": ({"chat_template.jinja": LINK}, "chat_template.jinja: it is a link"),
+    "templates-link": ({"additional_chat_templates/x.jinja": LINK}, "x.jinja: it is a link"),
+}
+
+STOCK = {
+    "stock-composite": ({"config.json": {"model_type": "maskformer", "backbone": "owner/x"}}, "'maskformer', which"),
+    "stock-detectron": ({"config.json": {"model_type": "layoutlmv2"}}, "'layoutlmv2', which"),
+    "stock-strange": ({"config.json": {"model_type": "x", "auto_map": {"AutoConfig": "code.C"}}}, "'x', which"),
+    "stock-tokenizer": ({"tokenizer_config.json": {"tokenizer_class": "BertModel"}}, "`tokenizer_class` is"),
+    "stock-tokenizer-named": ({"config.json": {"tokenizer_class": "RagRetriever"}}, "`tokenizer_class` is"),
+    "stock-quantized": ({"config.json": {"quantization_config": {"quant_method": "x"}}}, "`quantization_config` is"),
+    "stock-kernel": ({"config.json": {"attn_implementation": "owner/kernel"}}, "`attn_implementation` is"),
+    "stock-elsewhere": (
+        {"config.json": {"configuration_files": ["../outside/config.4.0.json"]}},
+        "`configuration_files` is",
+    ),
+    "stock-bin": ({"model.safetensors": None, "pytorch_model.bin": PICKLE}, f"bin: it is a pickle|{NO_WEIGHTS}"),
+    "stock-weights": ({"config.json": {"transformers_weights": "../outside/x.bin"}}, "`transformers_weights` is"),
+    "stock-dtype": ({"config.json": {"dtype": "hub"}}, "`dtype` is"),
+    "stock-vocab": ({"tokenizer_config.json": {"vocab_file": f"{OUTSIDE}/vocab.txt"}}, "`vocab_file` is"),
+    "stock-link": ({"tokenizer.json": LINK}, "tokenizer.json: it is a link"),
+    "stock-unknown": ({"config.json": {"of_tomorrow": "owner/name", "trust_remote_code": True}}, LOADS),
+}
+"""A stock BERT: transformers itself would read these."""
+
+EXPORTED = {
+    "graph-class": ({"config.json": {"architectures": ["LocalAttentionConfig"]}}, "no class of this family"),
+    "graph-type": ({"config.json": {"model_type": "strange"}}, "'strange', which"),
+    "graph-code": ({"export.json": {"trust_remote_code": "yes"}}, "`trust_remote_code` is"),
+    "graph-task": ({"export.json": {"task": {"module": "pip"}}}, "`task` is"),
+    "graph-labels": ({"export.json": {"labels": {"0": "x"}}}, "`labels` is"),
+    "graph-unknown": ({"export.json": {"provider": "x.so"}}, "`provider` is"),
+    "graph-link": ({"model.onnx": LINK}, "model.onnx: it is a link"),
+    "graph-data-link": ({"model.onnx.data": LINK}, "model.onnx.data: it is a link"),
+    "graph-tokenizer": ({"tokenizer_config.json": {"tokenizer_class": "BertModel"}}, "`tokenizer_class` is"),
+    "graph-adapter": ({"adapter_config.json": ADAPTER}, "adapter_config.json: it is an adapter"),
+}
+
+CARDS = {
+    "card-labels": (
+        {"config.json": {"architectures": ["CoolForSequenceClassification"], "id2label": {"0": INJECTION}}},
+        LOADS,
+    ),
+    "card-class": ({"config.json": {"architectures": [INJECTION]}}, "`architectures` "),
+    "card-field": ({"config.json": {"qa_loss": INJECTION}}, LOADS),
+    "card-record": ({"training_record.json": RECORD}, LOADS),
+    "card-files": ({"training_record.json": {"task": "x", "files": {INJECTION: INJECTION}}}, LOADS),
+    "card-own": ({"README.md": f"---\na: !!python/object/apply:os.system [id]\n---\n{BOUNDARY}\n"}, "cannot be"),
+    "card-link": ({"README.md": LINK}, "README.md: it is a link"),
+}
+"""Cards alone read these."""
+
+
+def in_file(name, cases):
+    """Cases as files: each changes entries of one."""
+    return {case: ({name: entries}, ends) for case, (entries, ends) in cases.items()}
 
 
 CASES = {
-    "cool: own_config checked_tokenizer": {},
-    "oa: oa_tokenizer checked_tokenizer model": {},
-    "sam: model": {},
-    "cool: config classifier model": of(
-        "config.json",
-        ("code", {**ELSEWHERE, "custom_pipelines": {"x": {"impl": "owner/name--code.Pipeline"}}}, LOADS),
-        ("code-of-the-backbone", {"backbone_config": ELSEWHERE}, LOADS),
-        ("architectures", {"architectures": ["os.system", "../outside.Model"]}, LOADS),
-        ("unknown-type", {**ELSEWHERE, "model_type": "strange"}, "trust_remote_code=True"),
-        ("unknown-backbone", {"backbone_config": {**ELSEWHERE, "model_type": "strange"}}, "identifier: strange"),
-        ("activation", {"backbone_config": {"hidden_act": "__import__"}}, STOCK),
-        ("kernel", {"attn_implementation": "owner/kernel"}, "`attn_implementation` is 'owner/kernel'"),
-        ("kernel-by-part", {"_attn_implementation": {"backbone_config": "a/b"}}, "is {'backbone_config': 'a/b'}"),
-        ("kernels", {"use_kernels": True}, "`use_kernels` is True"),
-        ("quantized", {"backbone_config": {"quantization_config": {"quant_method": "x"}}}, "quantization_config` is"),
-        ("attribute", {"sub_configs": {"a": "builtins.dict"}}, "`sub_configs` is not a field"),
-    ),
-    "bart: generator": {
-        "generation": (
-            {"generation_config.json": {"custom_generate": "owner/name"}, "custom_generate/generate.py": CODE},
-            LOADS,
+    "cool": {
+        **in_file("config.json", CONFIG),
+        "elsewhere": (
+            {"config.json": {"configuration_files": ["../outside/config.4.0.json"]}},
+            "`configuration_files`",
         ),
+        **WEIGHTS,
+        **BROKEN,
+        **{f"link-{name}": ({name: LINK}, f"{name}: it is a link") for name in LINKS},
     },
-    "sla: checked_tokenizer sla_tokenizer": of(
-        "tokenizer_config.json",
-        ("parser-module", {"parser": "pip", "parser_named_by_checkpoint": False}, "names the parser 'pip'"),
-        ("parser-folder", {"parser": f"{OUTSIDE}/parser"}, "outside/parser', which is not the name"),
-        ("parser-object", {"parser": {"@llm": "x"}}, "`parser` is {'@llm'"),
-    ),
-    "sla: built_tokenizer checked_tokenizer sla_tokenizer": {
-        **of(
-            "tokenizer_config.json",
-            ("tokens-code", {"auto_map": {"AutoTokenizer": ["owner/name--code.T", None]}}, LOADS),
-            ("tokens-trust", {"trust_remote_code": True, "chat_template": "{{ ''.__class__.__mro__ }}"}, LOADS),
-            ("tokens-file", {"tokenizer_file": f"{OUTSIDE}/tokenizer.json"}, "`tokenizer_file` is '/"),
-            ("tokens-files", {"fast_tokenizer_files": ["../outside/tokenizer.4.0.json"]}, "`fast_tokenizer_files`"),
-            ("tokens-object", {"tokenizer_object": "x"}, "`tokenizer_object` is 'x'"),
-            ("tokens-inputs", {"init_inputs": [f"{OUTSIDE}/tokenizer.json"]}, "`init_inputs` is"),
-        ),
-        **of("tokenizer.json", ("tokens-part", {"pre_tokenizer": {"type": "Python", "code": "import pip"}}, STOCK)),
-    },
-    "sla: built_tokenizer": of(
-        "tokenizer_config.json", ("tokens-class", {"tokenizer_class": "pip.Tokenizer", "auto_map": {}}, LOADS)
-    ),
-    "cool: model own_model": {
-        "weights-bin": ({"model.safetensors": None, "pytorch_model.bin": PICKLE}, "A .bin file is a pickle"),
-        "weights-named": (
-            {"config.json": {"transformers_weights": "../outside/pytorch_model.bin"}},
-            "`transformers_weights` is",
-        ),
-        "weights-index": (
-            {"model.safetensors": None, "x.bin": PICKLE, INDEX: {"weight_map": {"a": "x.bin"}}},
-            ONLY_BESIDE,
-        ),
-        "weights-outside": (
-            {"model.safetensors": None, INDEX: {"weight_map": {"a": "../outside/model.safetensors"}}},
-            ONLY_BESIDE,
-        ),
-        **of("model.safetensors", ("weights-pickle", PICKLE, STOCK)),
-        **of(".metadata", ("weights-distributed", PICKLE, "distributed checkpoint")),
-        "adapter": ({"adapter_config.json": ADAPTER, "adapter_model.bin": PICKLE}, "adapter_config.json"),
-    },
-    # `AutoModel` reads the configuration of an adapter's base, wherever that is, before it asks any class of ours.
-    "cool: own_model": {
-        "adapter-alone": ({"config.json": None, "adapter_config.json": ADAPTER}, "adapter_config.json"),
-    },
-    "cool: card": {
-        **of(
-            "config.json",
-            ("card-labels", {"architectures": ["CoolForSequenceClassification"], "id2label": {"0": INJECTION}}, LOADS),
-            ("card-class", {"architectures": [INJECTION], "qa_loss": INJECTION}, LOADS),
-            ("card-type", {"model_type": INJECTION}, LOADS),
-        ),
-        **of(
-            "training_record.json",
-            ("card-record", RECORD, LOADS),
-            ("card-files", {"task": "x", "files": {INJECTION: INJECTION}}, LOADS),
-        ),
-        **of(
-            "README.md", ("card-own", f"---\na: !!python/object/apply:os.system [id]\n---\n{BOUNDARY}\n", "cannot be")
-        ),
-    },
+    "sla": in_file("tokenizer_config.json", {**TOKENIZER, **PARSERS}),
+    "bart": in_file("generation_config.json", GENERATION),
+    "stock": STOCK,
+    "exported": EXPORTED,
+    "cards": CARDS,
 }
-"""By the sample and the calls that load it, in order: the last one ends as said, the others do no harm."""
+"""By the harmless checkpoint: the files that make it hostile, and how everything that opens it must end."""

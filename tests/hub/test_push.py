@@ -22,7 +22,7 @@ def trained(tmp_path_factory):
     folder = init_checkpoint("sam-roberta", "tiny", tmp_path_factory.mktemp("sam") / "model", bilstm_hidden_size=8)
     for left in LEFT:
         (folder / left).parent.mkdir(exist_ok=True)
-        (folder / left).write_bytes(b"of this machine")
+        (folder / left).write_text('{"of": "this machine"}')
     return folder
 
 

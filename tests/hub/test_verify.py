@@ -10,7 +10,9 @@ from transformers import AutoModel
 
 from hf_localattn import __version__
 from hf_localattn.cli import main
+from hf_localattn.errors import CheckpointError
 from hf_localattn.families import FAMILIES
+from hf_localattn.files import A_LINK
 from hf_localattn.hub import init_checkpoint, push_checkpoint, verify_checkpoint, write_card
 from hf_localattn.names import default_settings
 
@@ -46,7 +48,7 @@ def test_what_is_saved_is_equal(family, made, tmp_path, capsys):
     code = {path.name: path.stat().st_size for path in made[family].glob("*.py")}
     assert {file.name: file.size for file in verification.files} == code
     assert verification.compared_with == __version__
-    assert (verification.settings, verification.unread) == ((), ())
+    assert (verification.named, verification.unread) == ((), ())
     AutoModel.from_pretrained(made[family]).save_pretrained(tmp_path / "again")
     assert main(["verify", "--list", str(tmp_path / "again")]) == 0
     told = capsys.readouterr().out
@@ -75,7 +77,7 @@ def test_all_files_that_are_not_equal_are_told(folder, capsys):
         "extra    evil\\x1b[2J.so",
         "missing  masking.py",
         "differs  modeling_oa_xlnet.py",
-        "extra    pipe.json: no regular file",
+        f"refused  pipe.json: {A_LINK}",
         "extra    sam_attention.py",
     ]
     assert out.splitlines()[8].startswith("Not equal: 8 files or entries")
@@ -87,23 +89,21 @@ def test_defaults_of_settings_are_those_of_the_tokenizer(family):
     assert default_settings(family.name) == defaults
 
 
-def test_settings_that_change_what_a_model_reads_are_listed(folder, capsys):
+def test_settings_that_change_what_a_model_reads_are_named(folder, capsys):
     write(folder / "tokenizer_config.json", {"random_query": True, "query_segment": "auto", "cue_marker": "drop\x1b"})
     verification = verify_checkpoint(folder)
     assert verification.is_equal
-    changed = [re.search(r"`(\w+)` of tokenizer_config.json is (\S+), .* (\S+)", one) for one in verification.settings]
-    assert {match[1]: (match[2], match[3]) for match in changed} == {
-        "cue_marker": ("'drop\\x1b'", "'keep'"),
-        "random_query": ("True", "False"),
-    }
+    changed = [re.search(r"`(\w+)` is (\S+), by default (\S+)", file.note).groups() for file in verification.named]
+    assert sorted(changed) == [("cue_marker", "'drop\\x1b'", "'keep'"), ("random_query", "True", "False")]
     assert main(["verify", str(folder)]) == 0
-    assert all(setting in capsys.readouterr().out for setting in verification.settings[:1])
+    assert f"named    tokenizer_config.json: {verification.named[0].note}" in capsys.readouterr().out
 
 
 OTHER_FILES = {
-    "pytorch_model.bin": "extra",
-    "sub/pytorch_model-00001-of-00002.bin": "extra",
-    ".metadata": "extra",
+    "pytorch_model.bin": None,  # a load reads the safetensors
+    "sub/pytorch_model-00001-of-00002.bin": "refused",
+    ".metadata": "refused",
+    "sub/adapter_config.json": "refused",
     "__pycache__/masking.cpython-311.pyc": "extra",
     "checkpoint-1/optimizer.pt": None,
     "checkpoint-1/training_args.bin": None,
@@ -121,8 +121,9 @@ def test_other_files_are_refused_or_said_not_to_be_read(name, folder):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_bytes(b"\x80")
     verification, shown = verify_checkpoint(folder), name.replace("\x1b", "\\x1b")
-    assert {file.name: file.verdict for file in verification.others}.get(shown) == OTHER_FILES[name]
-    assert (shown in verification.unread) == (OTHER_FILES[name] is None)
+    assert {file.name: file.verdict for file in verification.others}.get(name) == OTHER_FILES[name]
+    assert (name in verification.unread) == (OTHER_FILES[name] is None)
+    assert shown in verification.report()
 
 
 @pytest.mark.parametrize(
@@ -152,6 +153,10 @@ NAMED = {
     "a pipeline": ("config.json", {"custom_pipelines": {"a": {"impl": "evil.P"}}}),
     "a pipeline's model": ("config.json", {"custom_pipelines": {"a": {"default": {"model": ["evil/model", "main"]}}}}),
     "code named as weights": ("config.json", {"custom_pipelines": {"weight_map": {"impl": "x.safetensors"}}}),
+    "a class of transformers": ("tokenizer_config.json", {"tokenizer_class": "BertModel"}),
+    "a backbone that asks for another": ("config.json", {"backbone_config": {"model_type": "maskformer"}}),
+    "flash attention": ("config.json", {"attn_implementation": "flash_attention_2"}),
+    "what nobody knows": ("config.json", {"of_tomorrow": {"a": [None]}}),
     "a tokenizer": ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": [None, "x.Y"]}}),
     "a kernel": ("config.json", {"attn_implementation": "evil/kernel"}),
     "kernels by part": ("config.json", {"attn_implementation": {"backbone_config": "evil/kernel"}}),
@@ -161,16 +166,16 @@ NAMED = {
     "pickled weights": ("model.safetensors.index.json", {"weight_map": {"a": "x.bin"}}),
     "weights of another name": ("config.json", {"transformers_weights": "model.pkl"}),
     "an adapter": ("checkpoint-1/adapter_config.json", {"base_model_name_or_path": "evil/base"}),
-    "an unknown file": ("some/where.json", {"deep": [{"auto_map": {"AutoModel": "x.Y"}}]}),
+    "a subfolder": ("checkpoint-1/config.json", {"model_type": "oa-xlnet", "auto_map": {"AutoModel": "x.Y"}}),
 }
 
 
 @pytest.mark.parametrize(("file", "content"), NAMED.values(), ids=NAMED)
 def test_code_that_a_file_names_is_found(file, content, folder, hub):
     write(folder / file, content)
-    assert verdicts(folder)[file] == "extra"
+    assert verdicts(folder)[file] == "refused"
     if "/" not in file:
-        with pytest.raises(ValueError, match="no code of this folder"):
+        with pytest.raises(CheckpointError, match=file):
             push_checkpoint(folder, NAME)
 
 
@@ -178,8 +183,8 @@ def test_code_that_a_file_names_is_found(file, content, folder, hub):
 def test_links_are_refused(name, folder, tmp_path, hub):
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(tmp_path / "elsewhere")
-    assert verdicts(folder)[name] == "extra"
-    with pytest.raises(ValueError, match=rf"{name} is a link"):
+    assert verdicts(folder)[name] == "refused"
+    with pytest.raises(CheckpointError, match=rf"{name}: it is a link"):
         push_checkpoint(folder, NAME)
 
 
@@ -213,12 +218,45 @@ def test_other_code_is_warned_of_and_the_card_tells_and_revisions_are_verified(h
     for revision, code in ((f"@{first.oid}", 0), (f"@{second.oid}", 1), ("", 1)):
         assert main(["verify", f"{NAME}{revision}"]) == code
     assert "LICENSE" not in verify_checkpoint(NAME).unread
-    hub.add("somebody/odd", hub.files(NAME) | {"run.sh": b"", "pytorch_model.bin": b""})
+    without_weights = {name: file for name, file in hub.files(NAME).items() if not name.endswith(".safetensors")}
+    hub.add("somebody/odd", without_weights | {"run.sh": b"", "pytorch_model.bin": b""})
     odd = verify_checkpoint("somebody/odd")
     assert ("run.sh" in odd.unread, "pytorch_model.bin" in [file.name for file in odd.others]) == (True, True)
     (snapshot,) = (tmp_path / "cache").glob(f"*/snapshots/{first.oid}")  # all of it are links into the cache
     (snapshot / "LICENSE").symlink_to(tmp_path / "elsewhere")
-    assert verdicts(snapshot) == {"LICENSE": "extra"}
+    assert verdicts(snapshot) == {"LICENSE": "refused"}
     with pytest.raises(SystemExit):
         main(["verify", "somebody/nothing"])
     assert "Cannot load the checkpoint 'somebody/nothing'" in capsys.readouterr().err
+
+
+def test_what_is_uploaded_is_what_was_judged(hub, folder, tmp_path):
+    """By the same names: one with a line break, or with signs of a pattern, stands for itself alone."""
+    (folder / "a\nb.py").write_text("x = 1\n")
+    (folder / "[a-z]*.py").write_text("x = 1\n")
+    (folder / "notes.txt").write_text("private")
+    assert verdicts(folder) == {"a\nb.py": "extra", "[a-z]*.py": "extra"}
+    push_checkpoint(folder, NAME)
+    uploaded = set(hub.files(NAME)) - {"README.md", ".gitattributes"}
+    assert uploaded == {path.name for path in folder.iterdir()} - {"README.md", "notes.txt"}
+
+
+@pytest.mark.parametrize("link", ["blobs", "blobs/key", "snapshots"])
+def test_links_lead_to_blobs_of_the_cache_alone(link, folder, tmp_path, hub):
+    """An archive can have a folder `blobs`, or files in it, that lead elsewhere."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "key").write_text("private")
+    cache = tmp_path / "cache"
+    for name in ("blobs", "snapshots"):
+        (cache / name).mkdir(parents=True)
+    (cache / "blobs" / "key").write_text("license")
+    snapshot = shutil.copytree(folder, cache / "snapshots" / "abc")
+    (snapshot / "LICENSE").symlink_to("../../blobs/key")
+    assert not verdicts(snapshot)
+    moved = (cache / link).rename(tmp_path / "moved")
+    (cache / link).symlink_to(
+        moved if link == "snapshots" else tmp_path / "elsewhere" / link.removeprefix("blobs").strip("/")
+    )
+    assert verdicts(snapshot)["LICENSE"] == "refused"
+    with pytest.raises(CheckpointError, match="LICENSE"):
+        push_checkpoint(snapshot, NAME)

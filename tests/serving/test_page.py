@@ -2,6 +2,7 @@
 
 import socket
 import sys
+import threading
 from contextlib import nullcontext
 from itertools import groupby
 from unittest.mock import MagicMock
@@ -14,7 +15,7 @@ from hf_localattn.bundled import negation_model
 from hf_localattn.families import FAMILIES
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.serving.demo import attended_texts, attention_html, attention_kinds, build_page, page_task, run
-from hf_localattn.serving.page import WIDGETS, add_widget, load_pipe
+from hf_localattn.serving.page import WIDGETS, add_widget, load_pipe, mark
 from tests.serving.conftest import loaded, pipe
 
 WHO, PASSAGE = (example for _, example, _ in WIDGETS["question-answering"].fields)
@@ -174,6 +175,43 @@ def test_texts_that_the_own_model_does_not_read_have_a_warning(monkeypatch):
         for text in ("Er hat kein Fieber und keine Schmerzen.", "He has no fever."):
             run(text)
         assert gradio.Warning.call_count == warnings
+
+
+def test_texts_beyond_the_limit_are_refused_while_another_is_answered(monkeypatch):
+    gradio = MagicMock()
+    monkeypatch.setitem(sys.modules, "gradio", gradio)
+    gradio.Error = lambda message, **settings: RuntimeError(message)
+    started, ends = threading.Event(), threading.Event()
+
+    def answer(text):
+        started.set()
+        assert ends.wait(60)
+        return []
+
+    add_widget("negation", answer, most_characters=100)
+    assert "At most 100 characters" in gradio.Markdown.call_args.args[0]
+    assert all(call.kwargs["time_to_live"] for call in gradio.State.call_args_list)
+    run, *_ = gradio.Button.return_value.click.return_value.then.call_args.args
+    first = threading.Thread(target=run, args=["No fever."])
+    first.start()
+    assert started.wait(60)
+    for text, word in (("a" * 101, "101 characters"), ("half \ud83d", "surrogate")):
+        with pytest.raises(RuntimeError, match=word):
+            run(text)
+    assert first.is_alive()
+    ends.set()
+    first.join()
+
+
+def test_parts_of_a_text_are_few_whatever_its_length():
+    text = "a" * 10_000
+    assert [(len(part), label) for part, label in mark(text, [(5, 9, "scope"), (6, 7, "cue")])] == [
+        (5, None),
+        (1, "scope"),
+        (1, "cue"),
+        (2, "scope"),
+        (9991, None),
+    ]
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):

@@ -1,0 +1,425 @@
+"""The policy for strangers' checkpoints: whatever opens one asks it before anything is built, requested or imported.
+
+`policy_table.py` says what each entry of each file may be. Here a folder is judged by it: loading asks `check_folder`,
+and `hf-localattn verify` prints the same judgment. torch is not imported, and transformers only to ask whether it
+knows a field that the table does not have.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from hf_localattn import __version__
+from hf_localattn.errors import CheckpointError
+from hf_localattn.files import A_LINK, is_regular
+from hf_localattn.installed.policy_table import (
+    ATTENTIONS,
+    CONFIG,
+    CONVERSION,
+    ENCODER_DECODERS,
+    ENCODERS,
+    EXPORT,
+    FAMILY_CONFIG,
+    GENERATION,
+    PICKLES,
+    READ,
+    REFUSED_FILES,
+    REMEDIES,
+    SPECIAL_TOKENS,
+    TOKENIZER,
+    TOKENIZERS,
+    TOLD,
+    WEIGHT_INDEX,
+    Rule,
+)
+from hf_localattn.names import default_fields, default_settings, family_names
+from hf_localattn.parsing import parse_json, read_utf8
+
+# Verdicts
+NAMED = "named"  # allowed, and told
+REFUSED = "refused"
+UNKNOWN = "unknown"  # refused, or left out of the configuration of a stock model
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+
+LEFT_OUT = {"auto_map", "custom_pipelines", "_name_or_path", "name_or_path"}
+"""Entries that reach no configuration: the package's code is used, and the caller's name."""
+
+SHARD = re.compile(r"[\w.-]+\.safetensors")
+IDENTIFIER = re.compile(r"[^\W\d]\w*")
+ADDED_TOKEN = {"__type", "content", "id", "lstrip", "normalized", "rstrip", "single_word", "special"}
+
+
+class Kind(NamedTuple):
+    """Values that an entry may have."""
+
+    description: str
+    holds: Callable[[Any], bool]
+
+
+def _is_data(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_data, value))
+    if isinstance(value, dict):  # infinity and NaN, as transformers writes them
+        return value.keys() == {"__float__"} and isinstance(value["__float__"], str)
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _is_token(value: Any) -> bool:
+    if isinstance(value, dict):
+        return value.keys() <= ADDED_TOKEN and all(map(_is_data, value.values()))
+    return isinstance(value, str | None)
+
+
+def _are_tokens(value: Any) -> bool:
+    parts = value.values() if isinstance(value, dict) else value
+    return isinstance(value, dict | list | None) and all(map(_is_token, parts or ()))
+
+
+def _is_code(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return all(map(_is_code, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str | None)
+
+
+def _is_tokenizer(value: Any) -> bool:
+    if not isinstance(value, str):
+        return value is None
+    name = value.removesuffix("Fast")
+    of_families = map(_tokenizer_of, (*family_names(), *_others))
+    return name in TOKENIZERS or value == "PreTrainedTokenizerFast" or name.lower() in of_families
+
+
+def _is_attention(value: Any) -> bool:
+    names = value.values() if isinstance(value, dict) else (value,)
+    return all(name in (None, *ATTENTIONS) for name in names)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list | None) and all(
+        isinstance(name, str) and IDENTIFIER.fullmatch(name) for name in value or ()
+    )
+
+
+def _are_labels(value: Any) -> bool:
+    return isinstance(value, dict | None) and all(isinstance(part, str | int) for part in (value or {}).values())
+
+
+def _are_shards(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(shard, str) and SHARD.fullmatch(shard) for shard in value.values()
+    )
+
+
+KINDS: Mapping[str, Kind] = {
+    "attention": Kind(f"one of {', '.join(ATTENTIONS)}", _is_attention),
+    "backbone": Kind("an object", lambda value: isinstance(value, dict | None)),
+    "code": Kind("names of classes", _is_code),
+    "data": Kind("a number, a text, true, false, null, or a list of these", _is_data),
+    "names": Kind("a list of names of classes", _are_names),
+    "labels": Kind("an object of labels", _are_labels),
+    "object": Kind("an object", lambda value: isinstance(value, dict | None)),
+    "template": Kind("a text, or several by name", lambda value: isinstance(value, dict | list | str | None)),
+    "text": Kind("a text", lambda value: isinstance(value, str | None)),
+    "token": Kind("a token", _is_token),
+    "tokenizer": Kind("a tokenizer that needs no library besides tokenizers", _is_tokenizer),
+    "tokens": Kind("a list or an object of tokens", _are_tokens),
+    "weights": Kind("an object with the name of a safetensors file beside it for each weight", _are_shards),
+}
+
+
+class Family(NamedTuple):
+    """What the checkpoints of a family may set besides what all may."""
+
+    fields: frozenset[str]
+    backbones: frozenset[str] = frozenset()
+    settings: Mapping[str, Any] = MappingProxyType({})  # of its tokenizer, with their defaults
+
+
+_others: dict[str, Family] = {}
+
+
+def allow_family(name: str, family: Family) -> None:
+    """Let checkpoints be of a family that is not the package's."""
+    _others[name] = family
+
+
+def is_family(model_type: Any) -> bool:
+    """Return True for the model type of a family."""
+    return isinstance(model_type, str) and (model_type in _others or model_type in family_names())
+
+
+@cache
+def _family_of_package(model_type: str) -> Family:
+    return Family(frozenset(default_fields(model_type)), settings=default_settings(model_type))
+
+
+def family_named(model_type: str) -> Family:
+    """Return what the checkpoints of a family may set."""
+    return _others[model_type] if model_type in _others else _family_of_package(model_type)
+
+
+def _tokenizer_of(model_type: str) -> str:
+    """Return the name of the tokenizer of a family in lower case."""
+    return f"{model_type.replace('-', '')}tokenizer"
+
+
+def settings_of(content: Mapping[str, Any], model_type: str | None) -> Mapping[str, Any]:
+    """Return the settings of a tokenizer, with their defaults, by the class that its file names or by its family."""
+    name = content.get("tokenizer_class")
+    if isinstance(name, str):
+        by_class = {_tokenizer_of(family): family for family in (*family_names(), *_others)}
+        model_type = by_class.get(name.removesuffix("Fast").lower())
+    return {} if model_type is None else family_named(model_type).settings
+
+
+@cache
+def _declared(model_type: str) -> frozenset[str]:
+    """Return the fields that the installed transformers declares for a text encoder or an encoder-decoder."""
+    from transformers import CONFIG_MAPPING
+
+    return frozenset(field.name for field in fields(CONFIG_MAPPING[model_type])) - REMEDIES.keys()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The judgment on an entry or a file that is not plain data.
+
+    Attributes:
+        file: Name of the file, as it is.
+        verdict: "named", "refused" or "unknown".
+        note: Entry and value, and what to do if it is refused.
+        entry: Name of the entry; empty if the judgment is on the file.
+    """
+
+    file: str
+    verdict: str
+    note: str
+    entry: str = ""
+
+
+def harmless(text: str) -> str:
+    """Escape control characters. They could change the terminal."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def shown(value: Any) -> str:
+    """Return at most 80 characters of a value for a message."""
+    return harmless(repr(value)[:80])
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Return True if a file name matches one of the patterns."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def judge_entries(
+    file: str, content: Mapping[str, Any], rules: Mapping[str, Rule], place: str = ""
+) -> Iterator[Finding]:
+    """Yield the judgment on each entry of an object that is not plain data. `place` is its path in the file."""
+    for name, value in content.items():
+        rule = rules.get(name)
+        remedy = REMEDIES.get(name, "Remove it.")
+        entry = f"`{harmless(place + name)[:80]}` is {shown(value)}"
+        if rule is None:
+            if value not in (None, False, "", [], {}):
+                verdict = REFUSED if name in REMEDIES else UNKNOWN
+                yield Finding(file, verdict, f"{entry}, which a checkpoint must not set. {remedy}", name)
+            continue
+        if isinstance(rule, tuple):
+            allowed = any(value == choice and type(value) is type(choice) for choice in rule)
+            wanted = f"one of {', '.join('null' if choice is None else str(choice) for choice in rule)}"
+        else:
+            wanted, holds = KINDS[rule]
+            allowed = holds(value)
+        if not allowed:
+            yield Finding(file, REFUSED, f"{entry}; a checkpoint may set {wanted}. {remedy}", name)
+
+
+def judge_tokens(
+    file: str,
+    content: Mapping[str, Any],
+    rules: Mapping[str, Rule],
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[Finding]:
+    """Yield the judgment on the entries of a tokenizer's file, and settings that differ from their defaults."""
+    tokens = [name for name in content if name.endswith("_token")]
+    names = (*settings, *(f"{name}_version" for name in settings))  # of a parser
+    yield from judge_entries(
+        file, content, {**dict.fromkeys(tokens, "token"), **dict.fromkeys(names, "data"), **rules}
+    )
+    for name, default in settings.items():
+        value = content.get(name, default)
+        if value != default and _is_data(value):
+            yield Finding(file, NAMED, f"`{name}` is {shown(value)}, by default {default!r}", name)
+
+
+def judge_config(file: str, content: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the judgment on the entries of a `config.json`."""
+    model_type = content.get("model_type")
+    if not is_family(model_type):
+        yield from _judge_model(file, content)
+        return
+    family = family_named(str(model_type))
+    yield from judge_entries(file, content, {**dict.fromkeys(family.fields, "data"), **FAMILY_CONFIG})
+    prefix = str(model_type).replace("-", "")
+    for name in content.get("architectures") or () if model_type not in _others else ():
+        if not str(name).lower().startswith(prefix):  # pipelines may look in transformers for it
+            note = f"`architectures` has {shown(name)}, which is no class of this family. Remove it."
+            yield Finding(file, REFUSED, note, "architectures")
+    backbone = content.get("backbone_config")
+    if isinstance(backbone, dict):
+        yield from _judge_model(file, backbone, "backbone_config.", family.backbones)
+
+
+def _judge_model(
+    file: str, content: Mapping[str, Any], place: str = "", others: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Yield the judgment on the configuration of a text encoder or an encoder-decoder, or of one of `others`."""
+    model_type = content.get("model_type")
+    if problem := problem_of_type(model_type, others):
+        yield Finding(file, REFUSED, f"`{place}model_type` is {shown(model_type)}, which {problem}", "model_type")
+        return
+    for finding in judge_entries(file, content, CONFIG, place):
+        is_new = finding.verdict == UNKNOWN and finding.entry in _declared(str(model_type))
+        if not (is_new and _is_data(content[finding.entry])):
+            yield finding
+
+
+def problem_of_type(model_type: Any, others: Collection[str] = ()) -> str:
+    """Return why a model type is no backbone, and what to use; an empty text for one of the table or of `others`."""
+    if isinstance(model_type, str) and (model_type in ENCODERS | ENCODER_DECODERS or model_type in others):
+        return ""
+    if is_family(model_type):
+        return "is itself a composite model. To load a saved checkpoint of this family, use `from_pretrained`."
+    return f"is not a text encoder that hf_localattn {__version__} knows. Use an encoder, such as bert or roberta."
+
+
+def judge_file(path: Path, file: str, model_type: str | None = None) -> Iterator[Finding]:
+    """Yield the judgment on a file that a load reads.
+
+    Args:
+        path: The file.
+        file: Its name for messages.
+        model_type (*optional*): Family of the checkpoint.
+    """
+    name = path.name
+    if name in ("tokenizer.json", "vocab.json", *TOLD) or not name.endswith(".json"):
+        if name.endswith(".jinja"):
+            yield Finding(file, NAMED, "a template, which Jinja runs in a sandbox when a chat is formatted")
+        elif name == "model.onnx":
+            yield Finding(file, NAMED, "a graph, which pipelines and infer.py run by ONNX Runtime in place of weights")
+        return
+    try:
+        content = parse_json(read_utf8(path), file)
+    except (ValueError, OSError) as error:
+        yield Finding(file, REFUSED, str(error))
+        return
+    if not isinstance(content, dict):
+        yield Finding(file, REFUSED, f"it is {shown(content)}; it must be an object of names and values.")
+    elif name == "config.json":
+        yield from judge_config(file, content)
+    elif name == TOKENIZER_CONFIG:
+        yield from judge_tokens(file, content, TOKENIZER, settings_of(content, model_type))
+    elif name == SPECIAL_TOKENS_MAP:
+        yield from judge_tokens(file, content, SPECIAL_TOKENS)
+    elif name == "added_tokens.json":
+        yield from judge_entries(file, content, dict.fromkeys(content, "data"))
+    else:
+        rules = {"generation_config.json": GENERATION, "export.json": EXPORT}.get(name, WEIGHT_INDEX)
+        yield from judge_entries(file, content, rules)
+
+
+def judge_folder(
+    folder: Path,
+    *,
+    weights: bool = True,
+    names: Iterable[str] | None = None,
+    whole: bool = True,
+    root: Path | None = None,
+) -> Iterator[Finding]:
+    """Yield the judgment on what a load reads of a folder.
+
+    Args:
+        folder: Folder of a checkpoint.
+        weights (*optional*, defaults to True): If False, weights are not read.
+        names (*optional*): Names of all its files, if only a part was downloaded.
+        whole (*optional*, defaults to True): If False, there may be more files than those in the folder.
+        root (*optional*, defaults to `folder`): Folder whose place in the Hub's cache says where links may lead.
+    """
+    root = root or folder
+    model_type = family_in(folder)
+    names = sorted(names or (os.listdir(folder) if folder.is_dir() else ()))
+    templates = folder / "additional_chat_templates"
+    if templates.is_symlink():
+        yield Finding(templates.name, REFUSED, A_LINK)
+    elif templates.is_dir():
+        names += [f"{templates.name}/{name}" for name in sorted(os.listdir(templates))]
+    for name in names:
+        path = folder / name
+        for pattern, (reason, remedy) in REFUSED_FILES.items():
+            if fnmatchcase(name, pattern) and (weights or pattern != ".metadata"):
+                yield Finding(name, REFUSED, f"it is {reason}. {remedy}")
+        is_here = os.path.lexists(path)
+        if not matches(path.name, READ) or path.is_dir() or (path.suffix == ".json" and not is_here):
+            continue
+        if is_here and not is_regular(path, root):
+            yield Finding(name, REFUSED, A_LINK)
+        else:
+            yield from judge_file(path, name, model_type)
+    if weights and whole and not any(name.endswith(".safetensors") for name in names):
+        for name in names:
+            if matches(name, PICKLES):
+                yield Finding(name, REFUSED, f"it is a pickle, and there are no safetensors weights. {CONVERSION}")
+
+
+def family_in(folder: Path) -> str | None:
+    """Return the family of a checkpoint folder; None for other models and for what cannot be read."""
+    path = folder / "config.json"
+    try:
+        is_file = path.is_file() and is_regular(path, folder)
+        content = parse_json(read_utf8(path), path.name) if is_file else None
+    except (ValueError, OSError):
+        return None
+    model_type = content.get("model_type") if isinstance(content, dict) else None
+    return model_type if is_family(model_type) else None
+
+
+def refuse(findings: Iterable[Finding], where: str | os.PathLike[str], verdicts: Collection[str]) -> None:
+    """Raise `CheckpointError` for the first finding with one of the verdicts."""
+    for finding in findings:
+        if finding.verdict in verdicts:
+            raise CheckpointError(f"{harmless(str(Path(where, finding.file)))}: {finding.note}")
+
+
+def check_folder(folder: str | os.PathLike[str], *, weights: bool = True, whole: bool = True) -> None:
+    """Raise `CheckpointError` if a folder sets what a stranger's checkpoint may not.
+
+    Entries of a stock model that nobody knows are no error: `known_entries` leaves them out. The arguments are those
+    of `judge_folder`.
+    """
+    place = Path(folder)
+    is_stock = family_in(place) is None
+    for finding in judge_folder(place, weights=weights, whole=whole):
+        is_left_out = is_stock and finding.file == "config.json" and finding.verdict == UNKNOWN
+        refuse([finding], place, () if is_left_out else (REFUSED, UNKNOWN))
+
+
+def known_entries(content: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the configuration of a stock model without entries that nobody knows, and without names of code.
+
+    Raises:
+        CheckpointError: An entry is more than data, or the model is no text encoder.
+    """
+    refuse(judge_config("config.json", content), where, [REFUSED])
+    known = (CONFIG.keys() | _declared(content["model_type"])) - LEFT_OUT
+    return {name: value for name, value in content.items() if name in known}

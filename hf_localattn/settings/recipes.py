@@ -1,0 +1,119 @@
+"""Recipes: named files of options, each with what measured it. Options that the user gives win over a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hf_localattn.parsing import format_assignments, parse_assignments
+
+FOLDER = Path(__file__).parents[1] / "resources" / "recipes"
+
+NO_RECIPE = "none"
+"""Value of --recipe for the defaults of transformers."""
+
+MODEL = ("family", "backbone", "local_config")
+"""Options of a recipe that choose the layers. A checkpoint has its own."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Options of a training that were measured.
+
+    Args:
+        name: Name of the file.
+        script: Script that it is for, such as "glue".
+        summary: Sentence about what it trains.
+        measured: Data, encoder and scores of the measurement.
+        options: Options by name.
+        with_validation (*optional*): Further options if there are validation rows.
+        default (*optional*): True if it is the default of its script.
+    """
+
+    name: str
+    script: str
+    summary: str
+    measured: str
+    options: Mapping[str, Any]
+    with_validation: Mapping[str, Any] = field(default_factory=dict)
+    default: bool = False
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of the family's configuration, for `from_backbone`."""
+        return parse_assignments(self.options.get("local_config", ()))
+
+    @property
+    def training_arguments(self) -> dict[str, Any]:
+        """Arguments for `LocalAttentionTrainingArguments`, without those that need validation rows."""
+        return {name: value for name, value in self.options.items() if name not in MODEL}
+
+
+def read_recipe(name: str) -> Recipe:
+    """Read a recipe of the package.
+
+    Raises:
+        ValueError: There is no such recipe. The message lists all names.
+    """
+    path = FOLDER / f"{name}.yaml"
+    if path.parent != FOLDER or not path.is_file():
+        names = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+        raise ValueError(f"There is no recipe {name!r}. Choose one of {', '.join([*names, NO_RECIPE])}.")
+    return Recipe(name, **yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def recipes_of(script: str) -> list[Recipe]:
+    """Return the recipes of a script, the default first."""
+    recipes = [read_recipe(path.stem) for path in sorted(FOLDER.glob("*.yaml"))]
+    return sorted((recipe for recipe in recipes if recipe.script == script), key=lambda recipe: not recipe.default)
+
+
+def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options completed by those of a recipe.
+
+    The recipe is that of the option `recipe`, or the default of the script if the model is a backbone alone. Options
+    that are given win. Another family takes no fields from the recipe, and a checkpoint none of its layers. Given
+    epochs or steps replace the recipe's steps.
+
+    Args:
+        script: Name of the script, such as "glue".
+        options: Options that are given, by name.
+
+    Raises:
+        ValueError: There is no such recipe, or it is for another script.
+    """
+    given = dict(options)
+    name = given.get("recipe")
+    if name == NO_RECIPE:
+        return given
+    if name is None:
+        if "backbone" not in given or "family" in given or not given.get("do_train"):
+            return given
+        defaults = [recipe for recipe in recipes_of(script) if recipe.default]
+        if not defaults:
+            return given
+        recipe = defaults[0]
+    else:
+        recipe = read_recipe(str(name))
+    if recipe.script != script:
+        names = ", ".join(recipe.name for recipe in recipes_of(script)) or "none"
+        raise ValueError(f"--recipe {recipe.name} is for `train {recipe.script}`. Recipes of this task: {names}.")
+    usual = dict(recipe.options)
+    has_rows = given.get("validation_file") is not None or given.get("dataset_name") is not None
+    if has_rows and not given.keys() & recipe.with_validation.keys():
+        usual |= recipe.with_validation
+    if "model_name_or_path" in given:
+        usual = {name: value for name, value in usual.items() if name not in MODEL}
+    elif given.get("family", usual.get("family")) != usual.get("family"):
+        usual.pop("local_config", None)
+    if given.keys() & {"num_train_epochs", "max_steps"}:
+        usual.pop("min_train_steps", None)
+    completed = {**usual, **given, "recipe": recipe.name}
+    if "local_config" in usual and "local_config" in given:
+        fields = parse_assignments(usual["local_config"]) | parse_assignments(given["local_config"])
+        completed["local_config"] = format_assignments(fields)
+    return completed
