@@ -45,7 +45,9 @@ class SelfAttentiveModel(SelfAttentivePreTrainedModel, ModelOnEncoder):
         if self.bilstm is not None:
             states = self.bilstm(states, mask)
         embeddings, weights = self.attention(states, mask)
-        loss = (self.config.penalty * redundancy(weights)).expand(len(states)) if self.config.penalty else None
+        loss = None
+        if self.config.penalty and not torch.compiler.is_exporting():  # a graph answers and does not learn
+            loss = (self.config.penalty * redundancy(weights)).expand(states.shape[0])
         return states, {
             "pooler_output": self.projection(embeddings.flatten(1)).relu(),
             "local_attentions": (weights,) if output_attentions else None,
