@@ -80,14 +80,12 @@ def test_the_penalty_is_a_part_of_the_loss():
     assert tiny_model(NAME, "text-classification", penalty=0.0)(**inputs).loss is not None
 
 
-def test_a_script_trains_it_and_it_is_exported(tmp_path, capsys):
-    options = ["--family", NAME, "--backbone", "tiny", "--local_config", "hops=2", "use_bilstm=false"]
+def test_a_script_trains_it(tmp_path):
+    options = ["--family", NAME, "--backbone", "tiny", "--local_config", "hops=3", "use_bilstm=false"]
     options += ["--train_file", "sample:reviews.csv", "--do_train", "--max_steps", "1", "--use_cpu"]
     options += ["--output_dir", str(tmp_path / "out"), "--report_to", "none"]
     load_main("run_glue")(options)
-    assert json.loads((tmp_path / "out" / "config.json").read_text())["hops"] == 2
-    assert main(["export", str(tmp_path / "out"), str(tmp_path / "onnx")]) in (0, None)
-    assert (tmp_path / "onnx" / "model.onnx").is_file()
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["hops"] == 3
 
 
 def test_it_is_loaded_where_no_package_is(folder, tmp_path):
