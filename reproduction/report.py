@@ -15,9 +15,9 @@ from pandas import DataFrame
 
 from hf_localattn.files import atomic_write
 from hf_localattn.parsing import format_value
-from hf_localattn.studies.compare import compare_runs, holm
+from hf_localattn.studies.compare import compare_runs, correct
 from hf_localattn.studies.comparison_files import Comparison, format_interval, format_p, markdown_table
-from hf_localattn.studies.results import write_results
+from hf_localattn.studies.results import overlap_of_folds, write_results
 from reproduction.corpora import load_corpora
 from reproduction.measures import MEASURES, UNREAD
 from reproduction.plan import Selection, TableRun
@@ -48,27 +48,35 @@ def scores_of(records: Records, row: str, task: str, score: Score) -> dict[int, 
 def summarize(table: Table, rows: Sequence[Row], tasks: Sequence[TableTask], records: Records) -> list[Cell]:
     """Return a cell of `TABLE.json` for each published or measured score, in the table's order.
 
-    Numbers are in the paper's unit, or ratios to the baseline. `corrected_p_value` has Holm's correction for all
-    comparisons of the table. Unknown values are None.
+    Numbers are in the paper's unit, or ratios to the baseline. Interval and `corrected_p_value` have Holm's correction
+    for the comparisons of main scores, the first of each task; other scores have a difference alone. Unknown values
+    are None.
     """
-    cells = []
+    cells: list[Cell] = []
     for row in () if table.only_derived else rows:
         for task in tasks:
             if row.tasks is None or task.name in row.tasks:
-                cells += [_cell(table, row, task, score, records) for score in task.all_scores]
+                main = {score.name for score in task.on_corpora(next(iter(task.scores))).values()}
+                for score in task.all_scores:
+                    cells.append(_cell(table, row, task, score, records, is_main=score.name in main))
     for column in table.derived.values():
         cells += _derived_cells(table, rows, tasks, column, records)
     cells = [cell for cell in cells if cell["published"] is not None or cell["measured"] is not None or cell["quoted"]]
-    corrected = holm([cell["p_value"] for cell in cells])
-    for cell, p_value in zip(cells, corrected, strict=True):
-        cell["corrected_p_value"] = p_value
+    correct([cell["comparison"] for cell in cells if cell["is_main"]])
+    for cell in cells:
+        compared = dataclasses.asdict(cell.pop("comparison"))
+        cell["against_baseline"] = compared.pop("difference")
+        if not cell.pop("is_main"):
+            compared |= dict.fromkeys(("interval", "p_value", "effect_size", "standard_error"))
+        del compared["standard_error"]
+        cell |= compared
         cell["difference"] = None
         if cell["measured"] is not None and cell["published"] is not None:
             cell["difference"] = cell["measured"] - cell["published"]
     return cells
 
 
-def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Records) -> Cell:
+def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Records, *, is_main: bool) -> Cell:
     baseline = row.baseline or ""
     scores = scores_of(records, row.name, task.name, score)
     baseline_scores = scores_of(records, baseline, task.name, score)
@@ -85,7 +93,7 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Record
         baseline_scores,
         _data_of(records, row.name, task.name),
         _data_of(records, baseline, task.name),
-        folds=task.folds,
+        overlap=_overlap_of(records, row.name, task.name),
     )
     measured = _measured(row, scores, comparison)
     if task.script in MEASURES and measured["deviation"] == 0:  # a count
@@ -99,6 +107,7 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Record
         "digits": score.digits,
         "published": published,
         **measured,
+        "is_main": is_main,
         "baseline_title": table.rows[baseline].title if baseline else None,
     }
 
@@ -106,15 +115,13 @@ def _cell(table: Table, row: Row, task: TableTask, score: Score, records: Record
 def _measured(row: Row, scores: Mapping[int, float], comparison: Comparison) -> Cell:
     """Return the part of a cell with the statistics of scores, and their comparison with the row's baseline."""
     values = _finite(scores)
-    compared = dataclasses.asdict(comparison)
     return {
         "quoted": row.family is None and not row.published,
         "measured": statistics.fmean(values) if values else None,
         "deviation": statistics.stdev(values) if len(values) > 1 else None,
         "runs": len(values),
         "baseline": row.baseline,
-        "against_baseline": compared.pop("difference"),
-        **compared,
+        "comparison": comparison,
     }
 
 
@@ -148,7 +155,8 @@ def _derived_cells(
         baseline = table.rows[row.baseline].group if row.baseline else ""
         of_group = scores.get((group, test), {})
         of_baseline = scores.get((baseline, test), {}) if column.keeps_runs else {}
-        comparison = compare_runs(of_group, of_baseline, data[group], data.get(baseline, {}), folds=chosen[0].folds)
+        overlap = max(_overlap_of(records, other.name, task.name) for other in rows for task in chosen)
+        comparison = compare_runs(of_group, of_baseline, data[group], data.get(baseline, {}), overlap=overlap)
         yield {
             "row": row.name,
             "row_title": group,
@@ -158,6 +166,7 @@ def _derived_cells(
             "digits": column.digits,
             "published": printed.get((group, test), {}).get(0),
             **_measured(row, of_group, comparison),
+            "is_main": True,
             "baseline_title": baseline or None,
         }
 
@@ -191,6 +200,10 @@ def _ratios(scores: Mapping[int, float], units: Sequence[float]) -> dict[int, fl
     return {index: score / unit for index, score in scores.items()} if unit else {}
 
 
+def _overlap_of(records: Records, row: str, task: str) -> float:
+    return max((record.get("overlap", 0.0) for record in records.get((row, task), {}).values()), default=0.0)
+
+
 def _data_of(records: Records, row: str, task: str) -> dict[int, Any]:
     return {index: record["data"] for index, record in records.get((row, task), {}).items()}
 
@@ -214,6 +227,7 @@ def write_report(selection: Selection, path: Path, runs: Sequence[TableRun], sea
             "command": run.command,
             "folder": folder,
             "folds": run.task.folds,
+            "overlap": overlap_of_folds(run.task.folds, run.options) if run.task.folds else 0.0,
             "model": folder if has_model(run) else None,
         }
         results.append(result)

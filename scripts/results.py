@@ -30,9 +30,9 @@ show that recipes run and learn. They confirm and refute nothing; the [studies](
 
 * Rows are named after the encoder that ran. The published number beside it is that of the paper's encoder.
 * "±" is the sample standard deviation over seeds or folds.
-* "Against" is the mean difference from the baseline in the same runs. Its 95 % interval and p-value are those of the
-  paired t-test of `hf-localattn compare`; p is after Holm's correction for all comparisons of the table. n is the
-  number of pairs; a single pair has neither interval nor p ("-").
+* "Against" is the mean difference from the baseline in the same runs. Its interval and p-value are those of the paired
+  t-test of `hf-localattn compare`, of main scores alone, both after Holm's correction for the main scores of the
+  table. n is the number of pairs; a single pair has neither interval nor p ("-").
 * Each table says with which version it was measured. Scores of 0.1.0 were not measured again with a later version.
 * `$DATA` is a folder of data sets and models.
 
@@ -44,12 +44,13 @@ STUDIES = """\
 
 What the families gain on small training sets, by a [plan](PLAN.md) that was committed before the first run. "±" is
 the sample deviation over seeds. The interval is that of the mean difference from the row's baseline in the same
-runs, by the paired t-test of `hf-localattn compare`, for the same test rows; p is after Holm's correction for the
-table, and n is the number of pairs. (The plan's interval also covered other test rows, which needs a score for
-each of them: it was wider, by at most 0.3 points at an end.) The encoder is small, in part e of base size, and the
-training sets are samples: no score is an official one. `$DATA` stands for a folder of data sets and models.
-`hf-localattn compare` reads [the files of the runs](results). Never run: `sam-study-3` (HaHackathon's ratings). Each
-section ends with what was not run of it.
+runs, by the paired t-test of `hf-localattn compare`, for the same test rows. Interval and p have Holm's correction
+for the main scores of the table: an interval excludes 0 exactly if p is below 0.05. n is the number of pairs. (The
+plan's interval also covered other test rows, which needs a score for each of them: without the correction it was
+wider, by at most 0.3 points at an end.) The encoder is small, in part e of base size, and the training sets are
+samples: no score is an official one. `$DATA` stands for a folder of data sets and models. `hf-localattn compare`
+reads [the files of the runs](results). Never run: `sam-study-3` (HaHackathon's ratings). Each section ends with what
+was not run of it.
 
 This page is written by `scripts/results.py`. [Which family](../which-family.md) has the conclusions.
 """

@@ -20,7 +20,7 @@ from hf_localattn.settings.recipes import NO_RECIPE, add_recipe, read_recipe
 from hf_localattn.studies.compare import interval_of_mean, method_of
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
-from hf_localattn.studies.results import FOLDS, SEEDS, finished, write_results
+from hf_localattn.studies.results import FOLDS, SEEDS, finished, overlap_of_folds, write_results
 from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.studies.search import Search
 from hf_localattn.tasks import Task
@@ -140,6 +140,7 @@ class SeveralRuns:
         seeds = command.training_args.seeds
         self.folds = None if seeds else command.data_args.num_folds
         self.kind = "seed" if seeds else "fold"
+        self.overlap = 0.0 if self.folds is None else overlap_of_folds(self.folds, vars(command.data_args))
         self.indices = seeds or range(1, (self.folds or 0) + 1)
         self.results = {index: finished(self._folder(index)) for index in self.indices}
         self.remaining = [index for index in self.indices if self.results[index] is None]
@@ -182,7 +183,7 @@ class SeveralRuns:
         """Write the results of the finished runs, and return their summary."""
         (self.command.folder / RESULTS).unlink(missing_ok=True)  # until all are finished
         done = [metrics for metrics in self.results.values() if metrics is not None]
-        summary = summary_of(done, self.folds)
+        summary = summary_of(done, self.overlap)
         results = {"settings": self.arguments, **summary}
         if self.kind == "fold":
             write_results(self.command.folder / FOLDS, {**results, "folds": list(self.results.values())})
@@ -198,11 +199,11 @@ class SeveralRuns:
             ends = "-" if interval is None else "[{:.4f}, {:.4f}]".format(*interval)
             rows.append([name, f"{mean:.4f}", f"{deviation:.4f}", ends])
         table = markdown_table(["score", "mean", "deviation", "95 % interval"], rows)
-        note = f"The interval of the mean is that of a {method_of(self.folds)}."
+        note = f"The interval of the mean is that of a {method_of(self.folds, self.overlap)}."
         logger.info("Scores of %d %ss:\n%s\n%s", len(self.indices), self.kind, table, note)
 
 
-def summary_of(results: Sequence[Mapping[str, Any]], folds: int | None = None) -> dict[str, dict[str, Any]]:
+def summary_of(results: Sequence[Mapping[str, Any]], overlap: float = 0.0) -> dict[str, dict[str, Any]]:
     """Return `mean`, `std` and `interval` of all scores that occur in all results, by name, also of rivals.
 
     A single result has no deviation. `interval_of_mean` says which scores have an interval.
@@ -217,7 +218,7 @@ def summary_of(results: Sequence[Mapping[str, Any]], folds: int | None = None) -
         if len(values) > 1:  # `statistics.stdev` fails for NaN and infinities
             is_finite = all(map(math.isfinite, values))
             summary["std"][name] = statistics.stdev(values) if is_finite else math.nan
-        interval = interval_of_mean(values, folds)
+        interval = interval_of_mean(values, overlap)
         if interval is not None:
             summary["interval"][name] = interval
     return summary

@@ -21,22 +21,24 @@ SAME = 1e-9
 """Values that vary less than this, relative to their size, are equal except for rounding."""
 
 
-def method_of(folds: int | None) -> str:
+def method_of(folds: int | None, overlap: float) -> str:
     """Name the method of `interval_of_mean` and `compare_runs`, for tables."""
-    if folds is None:
-        return "t-test over seeds, for the same test rows"
+    if not overlap:
+        runs = "seeds" if folds is None else "runs that differ in their seeds alone"
+        return f"t-test over {runs}, for the same test rows"
     return "t-test over folds, with Nadeau and Bengio's variance"
 
 
-def interval_of_mean(values: Sequence[float], folds: int | None = None) -> tuple[float, float] | None:
+def interval_of_mean(values: Sequence[float], overlap: float = 0.0) -> tuple[float, float] | None:
     """Return the 95 % interval of the mean of scores, or of differences of scores: that of a t-test.
 
     The training sets of folds overlap, so that their variance is corrected (Nadeau and Bengio 2003): the factor 1/n
-    becomes 1/n + 1/(folds - 1). With seeds, it is not for other test rows.
+    becomes 1/n + overlap. With seeds, it is not for other test rows.
 
     Args:
         values: Scores or differences of the runs.
-        folds (*optional*): Number of folds, if the runs are folds of a cross-validation.
+        overlap (*optional*): Number of test rows divided by that of training rows, if the runs are folds of a
+            cross-validation (`hf_localattn.studies.results.overlap_of_folds`).
 
     Returns:
         The ends; None for a single value, for values that are not finite, and for equal ones.
@@ -47,8 +49,12 @@ def interval_of_mean(values: Sequence[float], folds: int | None = None) -> tuple
     """
     if not has_spread(values):
         return None
-    half = _standard_error(values, folds) * float(_distribution().stdtrit(len(values) - 1, 0.975))
-    mean = statistics.fmean(values)
+    return _interval(statistics.fmean(values), _standard_error(values, overlap), len(values))
+
+
+def _interval(mean: float, standard_error: float, count: int, tests: float = 1.0) -> tuple[float, float]:
+    """Return the interval of a t-test at 5 %, divided by the number of tests that Holm's correction counts."""
+    half = standard_error * float(_distribution().stdtrit(count - 1, 1 - 0.025 / tests))
     return mean - half, mean + half
 
 
@@ -64,8 +70,7 @@ def has_spread(values: Sequence[float]) -> bool:
     return statistics.stdev(values) > SAME * max(1.0, *map(abs, values))
 
 
-def _standard_error(values: Sequence[float], folds: int | None) -> float:
-    overlap = 0.0 if folds is None else 1 / (folds - 1)
+def _standard_error(values: Sequence[float], overlap: float) -> float:
     return math.sqrt(statistics.variance(values) * (1 / len(values) + overlap))
 
 
@@ -75,7 +80,7 @@ def compare_runs(
     first_data: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
     second_data: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
     *,
-    folds: int | None = None,
+    overlap: float = 0.0,
 ) -> Comparison:
     """Compare two results in the runs that both have. Runs are not compared if their data differ or a score is NaN.
 
@@ -86,7 +91,7 @@ def compare_runs(
         second: Scores of the second result.
         first_data (*optional*): Digest of each split, by index of the run of the first result.
         second_data (*optional*): The same of the second result.
-        folds (*optional*): Number of folds, if the runs are folds of a cross-validation.
+        overlap (*optional*): As for `interval_of_mean`.
 
     Example:
         >>> comparison = compare_runs({0: 81.0, 1: 83.0, 2: 82.0}, {0: 79.5, 1: 80.5, 2: 81.0})
@@ -121,8 +126,9 @@ def compare_runs(
     elif not has_spread(differences):
         remarks.append("all differences are equal: no interval")
     else:
-        comparison.interval = interval_of_mean(differences, folds)
-        t = abs(statistics.fmean(differences)) / _standard_error(differences, folds)
+        comparison.standard_error = _standard_error(differences, overlap)
+        comparison.interval = interval_of_mean(differences, overlap)
+        t = abs(statistics.fmean(differences)) / comparison.standard_error
         comparison.p_value = 2 * float(_distribution().stdtr(len(common) - 1, -t))
     if comparison.pairs > 1:
         variances = [statistics.variance(scores[index] for index in common) for scores in (first, second)]
@@ -151,6 +157,24 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
+def correct(comparisons: Sequence[Comparison]) -> None:
+    """Correct p-values and intervals of comparisons for their number, by Holm's method.
+
+    Each interval gets the level of its corrected p-value: it excludes 0 exactly if that is below 5 %.
+    """
+    corrected = holm([comparison.p_value for comparison in comparisons])
+    ranks = sorted((comparison.p_value, index) for index, comparison in enumerate(comparisons) if comparison.p_value)
+    left = {index: len(ranks) - rank for rank, (_, index) in enumerate(ranks)}
+    for index, (comparison, p_value) in enumerate(zip(comparisons, corrected, strict=True)):
+        comparison.corrected_p_value = p_value
+        if index not in left or comparison.difference is None or comparison.standard_error is None:
+            continue
+        assert comparison.p_value is not None
+        assert p_value is not None
+        tests = left[index] if p_value == 1 else p_value / comparison.p_value  # a greater one of a rank before counts
+        comparison.interval = _interval(comparison.difference, comparison.standard_error, comparison.pairs, tests)
+
+
 def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path | None = None) -> str:
     """Compare two results, and return the comparison as text.
 
@@ -176,13 +200,11 @@ def compare(first: str, second: str, metrics: Sequence[str] = (), output: Path |
         raise ValueError(f"{first} and {second} share the scores {shared}: --metric must name one of them.")
     comparisons = {}
     for name in names:
-        comparison = compare_runs(a.scores(name), b.scores(name), a.data, b.data, folds=a.folds)
+        comparison = compare_runs(a.scores(name), b.scores(name), a.data, b.data, overlap=a.overlap)
         if comparison.difference is None:
             raise ValueError(f"{name}: {comparison.remark}.")
         comparisons[name] = comparison
-    corrected = holm([comparison.p_value for comparison in comparisons.values()])
-    for comparison, p_value in zip(comparisons.values(), corrected, strict=True):
-        comparison.corrected_p_value = p_value
+    correct(list(comparisons.values()))
     rows = [ScoreRow(name, a.scores(name), b.scores(name), comparisons[name]) for name in comparisons]
     table = Table(first, second, a.folds, rows, _notes(comparisons, a, b))
     if output is not None:
@@ -199,6 +221,8 @@ def _notes(comparisons: Mapping[str, Comparison], a: Result, b: Result) -> list[
             names_by_remark.setdefault(comparison.remark, []).append(name)
     notes += [f"{', '.join(names)}: {remark}." for remark, names in names_by_remark.items()]
     tests = sum(comparison.p_value is not None for comparison in comparisons.values())
-    notes.append(f"Interval and p: paired {method_of(a.folds)}; n is the number of pairs.")
-    notes.append(f"p has Holm's correction for {tests} scores. d is Cohen's: A - B in standard deviations of a run.")
+    notes.append(f"Interval and p: paired {method_of(a.folds, a.overlap)}; n is the number of pairs.")
+    notes.append(
+        f"Both have Holm's correction for {tests} scores. d is Cohen's: A - B in standard deviations of a run."
+    )
     return notes

@@ -23,7 +23,9 @@ class Comparison:
     """Difference between the runs of two results with the same seeds or folds. Everything unknown is None.
 
     Attributes:
-        difference: Mean difference over the pairs of runs, with its 95 % `interval`.
+        difference: Mean difference over the pairs of runs, with its `interval` of 95 %, or after the correction of the
+            level of `corrected_p_value`.
+        standard_error: Standard error of the difference.
         p_value: Two-sided p-value of a paired t-test.
         corrected_p_value: The same after a correction for all comparisons of a table.
         effect_size: Cohen's d, the difference in standard deviations of a run (the root of both variances' mean).
@@ -33,6 +35,7 @@ class Comparison:
 
     difference: float | None = None
     interval: tuple[float, float] | None = None
+    standard_error: float | None = None
     p_value: float | None = None
     corrected_p_value: float | None = None
     effect_size: float | None = None

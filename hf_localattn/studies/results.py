@@ -35,12 +35,14 @@ class Result:
         metrics: Metrics of the runs, by seed or by index of the fold.
         data: Digests of the splits that decide the scores of the runs.
         unfinished: Folders of runs that are left out.
+        overlap: Result of `overlap_of_folds`; 0 for seeds.
     """
 
     folds: int | None
     metrics: Mapping[int, Mapping[str, Any]]
     data: Mapping[int, Mapping[str, Any]]
     unfinished: tuple[Path, ...] = ()
+    overlap: float = 0.0
 
     def scores(self, metric: str) -> dict[int, float]:
         """Return a score by index of the run. JSON has null for NaN."""
@@ -68,6 +70,26 @@ class Result:
         if base.endswith((*NO_SCORES, *RIVAL_SCORES, "_loss", "_total", "_thresh")):
             return False
         return all(isinstance(metrics.get(name), int | float | None) for metrics in self.metrics.values())
+
+
+def overlap_of_folds(count: int, options: Mapping[str, Any]) -> float:
+    """Return the number of held-out rows of a fold that are scored, divided by the number of training rows.
+
+    Test and validation rows are held out if the options name no file of them. With both files all folds have the same
+    rows, differ in their seed alone, and the result is 0.
+
+    Example:
+        >>> overlap_of_folds(5, {"test_file": "test.csv"}), overlap_of_folds(5, {})
+        (0.25, 0.3333333333333333)
+    """
+    held_out = [part for part in ("test", "validation") if options.get(f"{part}_file") is None]
+    if not held_out:
+        return 0.0
+    share = 1 / count
+    train = 1 - share
+    if len(held_out) > 1:
+        train *= 1 - 1 / max(count - 1, 2)  # as `hf_localattn.data.folds.split_rows` divides the rest
+    return share / train
 
 
 def finished(folder: Path) -> dict[str, Any] | None:
@@ -105,7 +127,8 @@ def load_result(name: str) -> Result:
 
 
 def _result_of_folds(folder: Path) -> Result:
-    count = read_json(folder / FOLDS)["settings"]["num_folds"]
+    settings = read_json(folder / FOLDS)["settings"]
+    count = settings["num_folds"]
     folders = {index: folder / f"fold-{index}" for index in range(1, count + 1)}
     metrics: dict[int, Mapping[str, Any]] = {}
     for index, path in folders.items():
@@ -114,7 +137,7 @@ def _result_of_folds(folder: Path) -> Result:
             raise ValueError(f"{path} is not the output folder of a finished run: repeat the command of the folds.")
         metrics[index] = scores
     data = {index: _data_of(read_run(path)) for index, path in folders.items()}
-    return Result(count, metrics, data)
+    return Result(count, metrics, data, overlap=overlap_of_folds(count, settings))
 
 
 def _result_of_seeds(name: str, folders: Iterable[Path]) -> Result:
@@ -154,4 +177,4 @@ def _row_of_table(path: str, row: str, task: str) -> Result:
         raise ValueError(f"{path}: give one row and task of {join_names(list(names))}, as in {path}:ROW:TASK.")
     metrics = {run["run"]: run["metrics"] for run in runs}
     data = {run["run"]: run["data"] for run in runs}
-    return Result(runs[0]["folds"], metrics, data)
+    return Result(runs[0]["folds"], metrics, data, overlap=runs[0].get("overlap", 0.0))

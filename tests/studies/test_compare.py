@@ -10,8 +10,8 @@ from scipy import stats
 
 from hf_localattn.cli import main
 from hf_localattn.files import UNFINISHED, atomic_write
-from hf_localattn.studies.compare import compare_runs, holm
-from hf_localattn.studies.results import load_result
+from hf_localattn.studies.compare import compare_runs, correct, holm
+from hf_localattn.studies.results import load_result, overlap_of_folds
 from tests.script_helpers import ROOT
 
 SCORES = {"cool": (0.9, 0.95, 0.85), "plain": (0.6, 0.75, 0.7)}
@@ -68,7 +68,9 @@ def test_seeds_are_compared_by_a_paired_t_test(runs, capsys):
 
 def test_folds_have_the_corrected_variance(runs):
     own = compare(runs, "folds-cool", "folds-plain")["eval_accuracy"]
-    t = DIFFERENCES.mean() / math.sqrt(DIFFERENCES.var(ddof=1) * (1 / 3 + 1 / 2))
+    t = DIFFERENCES.mean() / math.sqrt(
+        DIFFERENCES.var(ddof=1) * (1 / 3 + 1)
+    )  # a third for tests, a third for training
     assert own["p_value"] == pytest.approx(2 * stats.t.sf(abs(t), 2))
 
 
@@ -121,9 +123,12 @@ def test_the_intervals_of_the_studies_are_those_of_compare(name):
     for cell in cells:
         results = [load_result(f"{path}:{cell[row]}:{cell['task']}") for row in ("row", "baseline")]
         first, second = (result.scores(PUBLISHED[name]) for result in results)
-        found = compare_runs(first, second, *(result.data for result in results), folds=results[0].folds)
+        found = compare_runs(first, second, *(result.data for result in results), overlap=results[0].overlap)
         scale = cell["against_baseline"] / found.difference
-        assert [scale * end for end in found.interval] == pytest.approx(cell["interval"])
+        low, high = cell["interval"]
+        assert low <= scale * found.interval[0] + 1e-9, "that of the table is corrected for its comparisons"
+        assert scale * found.interval[1] <= high + 1e-9
+        assert (low > 0 or high < 0) == (cell["corrected_p_value"] < 0.05)
 
 
 def test_rows_of_a_table(runs):
@@ -177,3 +182,31 @@ def test_limits_are_told(own, other, difference, remark):
 
 def test_holm():
     assert holm([0.04, 0.01, None, 0.03, 0.9]) == pytest.approx([0.09, 0.04, None, 0.09, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("count", "given", "overlap"),
+    [
+        (5, {"test_file": "t.csv"}, 1 / 4),
+        (5, {}, 1 / 3),
+        (2, {}, 2),
+        (5, {"test_file": "t", "validation_file": "v"}, 0),
+    ],
+)
+def test_the_overlap_of_folds_is_that_of_their_layout(count, given, overlap):
+    assert overlap_of_folds(count, given) == pytest.approx(overlap)
+
+
+def test_an_interval_has_the_level_of_its_corrected_p_value():
+    spreads = ([2.0, 2.5, 3.0, 2.2], [1.0, 0.2, 1.5, 0.6], [0.9, -0.2, 1.5, 0.3], [0.1, -0.2, 0.3, -0.1])
+    comparisons = [compare_runs(dict(enumerate(values)), dict.fromkeys(range(4), 0.0)) for values in spreads]
+    alone = [comparison.interval for comparison in comparisons]
+    correct(comparisons)
+    corrected = [comparison.corrected_p_value for comparison in comparisons]
+    assert corrected == holm([comparison.p_value for comparison in comparisons])
+    for comparison, (low, _) in zip(comparisons, alone, strict=True):
+        assert comparison.interval[0] <= low + 1e-9
+        excludes_zero = comparison.interval[0] > 0 or comparison.interval[1] < 0
+        assert excludes_zero == (comparison.corrected_p_value < 0.05)
+    assert [value < 0.05 for value in corrected] == [True, False, False, False]
+    assert alone[1][0] > -0.2, "before the correction it was narrower"
