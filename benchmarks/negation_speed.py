@@ -1,16 +1,21 @@
-"""Measure negation systems in processor seconds per 1,000 words: `python -m benchmarks.negation_speed FILE...`.
+"""Measure the time, start and memory of negation systems: `python -m benchmarks.negation_speed FILE...`.
 
 Each line of a file is a text. The systems are components of spaCy: negspacy, medspaCy's ConText, and ours with torch
-and with ONNX Runtime. Only the component is measured, in documents that have words, sentences and entities. Each is
-measured where it is installed: medspaCy needs an environment of its own. Set OMP_NUM_THREADS=1.
+and with ONNX Runtime. The time, in processor seconds per 1,000 words, is that of the component alone, in documents
+that have words, sentences and entities. Start and memory are those of a program until its first answer. Each system
+is measured where it is installed: medspaCy needs an environment of its own. Set OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -38,9 +43,13 @@ def component(system: str) -> Any:
         import medspacy.context  # noqa: F401 (registers the component)
 
         return nlp.add_pipe("medspacy_context")
-    import hf_localattn.pipelines  # noqa: F401 (`ImportError` without the package)
+    import hf_localattn.negation.texts  # noqa: F401 (`ImportError` without the package)
 
-    with patch("hf_localattn.pipelines.uses_onnx", lambda device=None: system.endswith("ONNX")):
+    # PyTorch computes the model where onnxruntime is not installed
+    installed = nullcontext() if system.endswith("ONNX") else patch("hf_localattn.negation.texts.find_spec")
+    with installed as find_spec:
+        if find_spec is not None:
+            find_spec.return_value = None
         return nlp.add_pipe("hf_localattn_negation")
 
 
@@ -67,6 +76,36 @@ def seconds(system: str, texts: Sequence[str], repeats: int) -> float:
     return min(times[1:])
 
 
+SPACY = """
+import spacy
+nlp = spacy.blank("en")
+nlp.add_pipe("sentencizer")
+nlp.add_pipe("entity_ruler").add_patterns([{"label": "P", "pattern": "fever"}])
+{imports}
+nlp.add_pipe("{name}")
+assert nlp("No fever.").ents[0]._.{extension}
+"""
+STARTS = {
+    "negspacy": SPACY.format(imports="import negspacy.negation", name="negex", extension="negex"),
+    "medspaCy": SPACY.format(imports="import medspacy.context", name="medspacy_context", extension="is_negated"),
+    "our component": SPACY.format(imports="", name="hf_localattn_negation", extension="negex"),
+    "our finder": "from hf_localattn.negation import finder; assert finder()('No fever.')",
+    "our command": "from hf_localattn_command import main; main(['negation', 'No fever.'])",
+    "pipeline": "from transformers import pipeline; import hf_localattn; assert pipeline('negation')('No fever.')",
+}
+"""Programs from the start of Python to the first answer."""
+
+
+def start(program: str) -> dict[str, float] | str:
+    """Return processor seconds and the most memory (MB) of a program; what is missing if it fails."""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    message = process.stderr.read().decode().strip() if process.stderr else ""
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        return f"skipped: {message.splitlines()[-1]}"
+    return {"seconds": round(usage.ru_utime + usage.ru_stime, 2), "MB": round(usage.ru_maxrss / 1024)}
+
+
 def run(files: Sequence[Path], repeats: int) -> dict[str, Any]:
     """Measure the installed systems on the lines of each file."""
     result: dict[str, Any] = {"versions": versions(), "files": {}}
@@ -90,8 +129,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
     result = run(arguments.files, arguments.repeats)
+    result["start"] = {name: start(program) for name, program in STARTS.items()}
     for name, row in result["files"].items():
         print(f"{name}: {json.dumps(row)}")
+    for name, row in result["start"].items():
+        print(f"start of {name}: {json.dumps(row)}")
     if arguments.output:
         arguments.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 

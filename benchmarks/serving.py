@@ -22,7 +22,8 @@ import torch
 from benchmarks.measure import environment, seconds
 from hf_localattn import OnnxModel
 from hf_localattn.files import atomic_write
-from hf_localattn.installed.exported import GRAPH, is_exported
+from hf_localattn.graphs import GRAPH
+from hf_localattn.installed.exported import is_exported
 from hf_localattn.names import read_config
 from hf_localattn.serving.export import QUANTIZATIONS, export_checkpoint, quantize_graph
 from hf_localattn.serving.validation import prepare_evaluation, score_validation
@@ -105,9 +106,8 @@ def compare(prepared: Prepared, exported: dict[str, Path], arguments: argparse.N
 def times_of(prepared: Prepared, models: dict[str, Any], arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Return the speed of each model on the same batches, from the shortest of its times. Models take turns."""
     loader = iter(batches_of(prepared, "validation", arguments.batch_size))
-    batches = [
-        {k: v for k, v in next(loader).items() if k in models[FP32].input_names} for _ in range(arguments.batches)
-    ]
+    names = models[FP32].graph.input_names
+    batches = [{k: v for k, v in next(loader).items() if k in names} for _ in range(arguments.batches)]
     found: dict[str, list[float]] = {name: [] for name in models}
 
     def step(one: Any) -> None:

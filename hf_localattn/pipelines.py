@@ -39,6 +39,15 @@ class InstalledNegationPipeline(NegationPipeline):
             self._warned = True
         return super().preprocess(text, **settings)
 
+    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
+        """Save the pipeline as in transformers; of the package's own model the weights in place of the graph."""
+        if isinstance(self.model, OnnxModel) and self.model.graph.folder == NEGATION:
+            NegationPipeline(model=negation_model()[0], tokenizer=self.tokenizer).save_pretrained(
+                save_directory, **kwargs
+            )
+        else:
+            super().save_pretrained(save_directory, **kwargs)
+
 
 def language_warning(model: Any, text: str) -> str | None:
     """Return a warning if a model is the package's own, which reads English alone, and a text is not English."""

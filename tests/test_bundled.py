@@ -1,9 +1,13 @@
 """The model of negation in the wheel: what it finds, how large it is, and the two ways of computing it."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from transformers import pipeline
 
+from hf_localattn import negation
 from hf_localattn.bundled import NEGATION, WEIGHTS, join_scales, negation_model, split_scales
 
 
@@ -48,6 +52,28 @@ def test_onnx_runtime_finds_the_same(finder):
     graph = pipeline("negation", model=model, tokenizer=tokenizer)
     texts = list(NOTES)
     assert [describe(found) for found in graph(texts)] == [describe(found) for found in finder(texts)]
+
+
+def test_the_pipeline_is_copied_pickled_and_saved_where_it_is_a_graph(tmp_path):
+    pytest.importorskip("onnxruntime")
+    graph = pipeline("negation")
+    expected = graph(list(NOTES))
+    for clone in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+        assert clone(list(NOTES)) == expected
+    assert [graph(text) for text in NOTES] == expected  # alone and in a batch
+    graph.save_pretrained(tmp_path)
+    assert describe(pipeline("negation", model=str(tmp_path))("No fever.")) == [("No", "fever", "negation")]
+    with pytest.raises(ValueError, match="copy its folder"):
+        graph.model.save_pretrained(tmp_path)
+
+
+def test_the_pipeline_and_the_finder_agree():
+    pytest.importorskip("onnxruntime")
+    found = negation.finder(convention="notes")([*NOTES, "Smoker: no\nFever"])
+    graph = pipeline("negation", convention="notes")([*NOTES, "Smoker: no\nFever"])
+    for one, other in zip(found, graph, strict=True):
+        assert describe(one) == describe(other)
+        assert [cue["score"] for cue in one] == pytest.approx([cue["score"] for cue in other])
 
 
 def test_the_folder_is_small_and_the_graph_has_no_weights_of_its_own():

@@ -10,7 +10,7 @@ PACKAGE = Path(hf_localattn.__file__).parent
 ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
     {"models", "resources", "extras", "files", "limits", "parsing"},
-    {"errors", "kernels", "names"},
+    {"errors", "graphs", "kernels", "names"},
     {"installed"},
     {"bundled"},
     {"pipelines"},

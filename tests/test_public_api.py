@@ -17,6 +17,7 @@ MODULES = (
     "hf_localattn.hub",
     "hf_localattn.inspection",
     "hf_localattn.models",
+    "hf_localattn.negation",
     "hf_localattn.families",
     "hf_localattn.tasks",
 )

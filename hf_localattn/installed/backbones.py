@@ -81,7 +81,7 @@ def build_model(
         backbone = backbone.base_model
     # Not strict: layers that the family adds to the backbone are not in the state dict.
     model.backbone_model.load_state_dict(backbone.state_dict(), strict=False)
-    model._note_missing(report["missing_keys"])
+    model.on_missing_keys(report["missing_keys"])
     if model.can_generate():
         model.generation_config = backbone.generation_config
     elif config.encoder_states != "last":

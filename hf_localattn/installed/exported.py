@@ -15,12 +15,9 @@ from transformers.utils import ModelOutput
 
 from hf_localattn import models
 from hf_localattn.errors import CheckpointError
-from hf_localattn.extras import import_extra
+from hf_localattn.graphs import GRAPH, Graph
 from hf_localattn.installed.configurations import load_config
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
-
-GRAPH = "model.onnx"
-"""File name of the graph in an exported folder."""
 
 EXPORT_SETTINGS = "export.json"
 """File of settings in an exported folder. Folders of other exporters have no such file."""
@@ -38,7 +35,7 @@ class OnnxModel(nn.Module):
     package take it in place of the model. It cannot be trained.
 
     Args:
-        session: `onnxruntime.InferenceSession` of the graph.
+        graph: The graph.
         config: Configuration of the exported model.
     """
 
@@ -48,12 +45,13 @@ class OnnxModel(nn.Module):
     reads_rows_alone = False
     """True if other rows of a batch change the results, as with products of 8-bit integers."""
 
-    def __init__(self, session: Any, config: PreTrainedConfig):
+    def __init__(self, graph: Graph, config: PreTrainedConfig):
         super().__init__()
-        self.session = session
+        self.graph = graph
         self.config = config
-        self.input_names = [node.name for node in session.get_inputs()]
-        self.output_names = [node.name for node in session.get_outputs()]
+
+    def __reduce__(self) -> Any:
+        return _load_copy, (self.graph, self.config, self.reads_rows_alone)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], *, session_options: Any = None) -> OnnxModel:
@@ -74,7 +72,6 @@ class OnnxModel(nn.Module):
                 f"{str(folder)!r} has no {GRAPH} and {EXPORT_SETTINGS}: write the folder with `hf-localattn export"
                 " CHECKPOINT FOLDER`."
             )
-        onnxruntime = import_extra("onnxruntime", "onnx", "An exported checkpoint")
         config = load_config(folder)
         exported = getattr(models, next(iter(config.architectures or ()), ""), None)
         if not (isinstance(exported, type) and issubclass(exported, LocalAttentionPreTrainedModel)):
@@ -82,16 +79,19 @@ class OnnxModel(nn.Module):
                 f"{Path(folder, 'config.json')}: `architectures` is {config.architectures}, no class of the package:"
                 " export the checkpoint again."
             )
-        session = onnxruntime.InferenceSession(
-            str(Path(folder, GRAPH)), session_options, providers=["CPUExecutionProvider"]
-        )
+        return cls.from_graph(Graph(folder, options=session_options), config)
+
+    @classmethod
+    def from_graph(cls, graph: Graph, config: PreTrainedConfig) -> OnnxModel:
+        """Return a model of a class with the name and the arguments of the exported one."""
+        exported = getattr(models, (config.architectures or [""])[0])
 
         # Pipelines look at the name of the class and at the arguments of `forward`.
         @functools.wraps(exported.forward)
         def forward(self: OnnxModel, *_: Any, **inputs: Any) -> ModelOutput:
             return self.run(inputs)
 
-        return type(exported.__name__, (cls,), {"forward": forward})(session, config)
+        return type(exported.__name__, (cls,), {"forward": forward})(graph, config)
 
     def run(self, inputs: Mapping[str, Any]) -> ModelOutput:
         """Return the outputs of the graph as tensors.
@@ -102,15 +102,25 @@ class OnnxModel(nn.Module):
         Raises:
             ValueError: An input of the graph is missing.
         """
-        if missing := [name for name in self.input_names if inputs.get(name) is None]:
+        if missing := [name for name in self.graph.input_names if inputs.get(name) is None]:
             raise ValueError(
                 f"The graph needs {', '.join(missing)}, which was not given: pass all outputs of the tokenizer in the"
                 " exported folder, by name."
             )
-        arrays = {name: inputs[name].to("cpu", torch.int64).numpy() for name in self.input_names}
-        values = map(torch.from_numpy, self.session.run(self.output_names, arrays))
-        return ModelOutput(zip(self.output_names, values, strict=True))
+        arrays = {name: inputs[name].to("cpu", torch.int64).numpy() for name in self.graph.input_names}
+        values = map(torch.from_numpy, self.graph.run(self.graph.output_names, arrays))
+        return ModelOutput(zip(self.graph.output_names, values, strict=True))
 
     def can_generate(self) -> bool:
         """Return False: no exported model generates text."""
         return False
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **_: Any) -> None:
+        """Raise `ValueError`: a graph has no weights to save."""
+        raise ValueError(f"An exported model cannot be saved: copy its folder, {str(self.graph.folder)!r}.")
+
+
+def _load_copy(graph: Graph, config: PreTrainedConfig, reads_rows_alone: bool) -> OnnxModel:
+    model = OnnxModel.from_graph(graph, config)
+    model.reads_rows_alone = reads_rows_alone
+    return model.eval()

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import library
 
-from hf_localattn.kernels.choice import INTERPRETED, constexpr, inline, jit, runs_kernel, tl, triton
-from hf_localattn.models.cool_outlook import differentiate_definition
+from hf_localattn.kernels.choice import INTERPRETED, Comparison, constexpr, inline, jit, runs_kernel, tl, triton
+from hf_localattn.models.cool_outlook import differentiate_definition, outlook_attention
 
 MAX_HEAD_SIZE = 1024
 """Features per head that fit into one program, which sums over them."""
@@ -36,7 +36,29 @@ def runs(values: torch.Tensor, scores: torch.Tensor, *, joint_softmax: bool, dro
         unsuitable = f"heads have {features // heads} features, and the kernel takes up to {MAX_HEAD_SIZE}"
     elif window > MAX_WINDOW:
         unsuitable = f"the window is {window}, and the kernel takes up to {MAX_WINDOW}"
-    return runs_kernel("Outlook attention", values.device, (values.dtype, scores.dtype), unsuitable)
+    dtypes = (values.dtype, scores.dtype)
+    return runs_kernel("Outlook attention", values.device, dtypes, lambda: _compare(values, scores), unsuitable)
+
+
+def _compare(values: torch.Tensor, scores: torch.Tensor) -> Comparison:
+    """Run kernel and definition on random numbers in the shapes of values and scores, for at most two texts."""
+    generator = torch.Generator(values.device).manual_seed(0)  # not the one that a training draws from
+
+    def draw(like: torch.Tensor) -> torch.Tensor:
+        shape = (max(1, min(2, len(like))), *like.shape[1:])
+        return torch.randn(shape, generator=generator, device=like.device).to(like.dtype)
+
+    inputs = [draw(like).requires_grad_() for like in (values, scores)]
+    precise = [tensor.detach().float().requires_grad_() for tensor in inputs]
+    mask = torch.arange(values.shape[1], device=values.device) <= 3 * values.shape[1] // 4
+    mask = mask.expand(len(inputs[0]), -1)
+    actual = attend(inputs[0], inputs[1], mask, True)
+    expected, _ = outlook_attention(precise[0], precise[1], mask, mask_outside_window=True, return_weights=True)
+    gradient = draw(values)
+    yield "values", actual, expected
+    found = torch.autograd.grad(actual, inputs, gradient.to(actual.dtype))
+    names = ("the gradient of values", "the gradient of scores")
+    yield from zip(names, found, torch.autograd.grad(expected, precise, gradient.float()), strict=True)
 
 
 @library.custom_op("hf_localattn::outlook", mutates_args=())

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import library
 
-from hf_localattn.kernels.choice import runs_kernel, triton
+from hf_localattn.kernels.choice import Comparison, runs_kernel, triton
 from hf_localattn.kernels.sla_programs import forward_kernel, key_kernel, query_kernel
-from hf_localattn.models.sla_masks import MaskTables
+from hf_localattn.models.sla_attention import gated_attention
+from hf_localattn.models.sla_masks import MaskTables, limited_rows
 
 WIDEST_HEAD = 128
 """Largest width of a head, whose blocks fit into the memory that all GPUs have for a program."""
@@ -36,7 +37,31 @@ def runs(device: torch.device, dtype: torch.dtype, width: int, tables: MaskTable
             f"`syntax_threshold` {tables.near} with {tables.reach.shape[1] // 2} neighbors on each side takes "
             f"{comparisons} comparisons of words, and the kernel does at most {MOST_COMPARISONS}"
         )
-    return runs_kernel("SLA's attention", device, (dtype,), unsuitable)
+    return runs_kernel("SLA's attention", device, (dtype,), lambda: _compare(dtype, width, tables), unsuitable)
+
+
+def _compare(dtype: torch.dtype, width: int, tables: MaskTables) -> Comparison:
+    """Run kernels and definition on random numbers, for two heads of a width and the tables of at most two texts."""
+    tables = MaskTables(tables.segments[:2], tables.generations[:2], tables.reach[:2], tables.near)
+    batch, length = tables.segments.shape
+    device = tables.segments.device
+    generator = torch.Generator(device).manual_seed(0)  # not the one that a training draws from
+    shapes = [(batch, 2, length, width)] * 3 + [(batch, length, 1)]
+    inputs = [torch.rand(shape, generator=generator, device=device).to(dtype).requires_grad_() for shape in shapes]
+    query, key, value, gate = inputs
+    precise = [tensor.detach().float().requires_grad_() for tensor in inputs]
+    tokens = (torch.arange(length, device=device) <= 3 * length // 4).expand(batch, -1)
+    mask = tokens[:, None, None].expand(-1, -1, length, -1)
+    local_mask = limited_rows(tables.rows, tokens)(slice(None)).unsqueeze(1)
+    scaling = width**-0.5
+    actual = attend(query, key, value, gate, tables.without_padding(tokens), scaling=scaling)
+    query, key, value, gate = precise
+    expected, _, _ = gated_attention(query, key, value, gate, mask, local_mask, scaling=scaling)
+    gradient = torch.randn(actual.shape, generator=generator, device=device)
+    yield "states", actual, expected
+    found = torch.autograd.grad(actual, inputs, gradient.to(dtype))
+    names = [f"the gradient of {name}" for name in ("queries", "keys", "values", "gates")]
+    yield from zip(names, found, torch.autograd.grad(expected, precise, gradient), strict=True)
 
 
 def attend(

@@ -107,7 +107,12 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
 
     model_type = ""
     sub_configs: ClassVar[dict[str, Any]] = {"backbone_config": AutoConfig}
-    keys_to_ignore_at_inference: ClassVar[list[str]] = ["hidden_states", "attentions", "local_attentions"]
+    keys_to_ignore_at_inference: ClassVar[list[str]] = [
+        "hidden_states",
+        "attentions",
+        "local_attentions",
+        "local_loss",
+    ]
 
     installed: ClassVar[InstalledServices] = InstalledServices()
     default_backbone: ClassVar[str] = "bert"
@@ -340,7 +345,7 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
             waiting += get_relative_imports(source)
 
     def _code_file(self, module: str) -> Path:
-        """Return the file of a module: beside this one, beside the model's, or where the weights came from.
+        """Search three places for the file of a module: this folder, the model's folder, the Hub repository.
 
         transformers keeps only the modules that it needed. Others are downloaded from the same commit, not run.
         """

@@ -23,15 +23,15 @@ class SlaBertConfig(SlaBertFields, LocalAttentionConfig):
 
     @property
     def entry_module(self) -> str:
-        if self.has_own_mask:
+        if self.local_mask == "distances":
             return "sla_distances"
         return "sla_baselines" if self.local_attention in ("sgnet", "lisa") else super().entry_module
 
     @property
-    def has_own_mask(self) -> bool:
-        """True if the local mask is computed from distances, for a soft threshold or for pairs of texts."""
+    def local_mask(self) -> str:
+        """Computation of the local mask: "distances", for a soft threshold or limited pairs of texts, or "tables"."""
         limits_pairs = self.local_attention == "syntax" and self.pair_attention != "all"
-        return self.local_attention == "soft" or limits_pairs
+        return "distances" if self.local_attention == "soft" or limits_pairs else "tables"
 
     @property
     def required_inputs(self) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ class SlaBertFields(Fields):
         NonNegative,
         Field('Weight of the loss of "lisa" in the sum with the task loss.', when={"local_attention": "lisa"}),
     ] = 1.0
-    pooler_begins_afresh: Annotated[
+    pooler_is_new: Annotated[
         bool,
         Field("True if the pooler is new, because the backbone's checkpoint has none. Set when a backbone is loaded."),
     ] = False

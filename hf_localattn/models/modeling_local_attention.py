@@ -22,16 +22,19 @@ class LocalOutputs:
 
     Args:
         local_attentions (*optional*): Attention weights of the local layers, one tensor per layer that has weights.
-            Returned only with `output_attentions=True`, like all fields below.
+            Returned only with `output_attentions=True`, like the next three fields.
         gates (*optional*): Share of local attention, (B, L) for each layer that mixes local and global attention.
         feature_attention (*optional*): (B, D), weights of the features of a text.
         token_attention (*optional*): (B, L), weights of the tokens of a text.
+        local_loss (*optional*): (B,), loss of the local layers, which heads add to the loss of their task. All rows
+            have the same number, because pipelines take outputs apart by row. Returned if it can be computed.
     """
 
     local_attentions: tuple[torch.Tensor, ...] | None = None
     gates: tuple[torch.Tensor, ...] | None = None
     feature_attention: torch.Tensor | None = None
     token_attention: torch.Tensor | None = None
+    local_loss: torch.Tensor | None = None
 
 
 @dataclass
@@ -43,10 +46,7 @@ class LocalModelOutput(LocalOutputs, BaseModelOutputWithPooling):
         pooler_output (*optional*): (B, H), if the family has a pooler.
         hidden_states (*optional*): Hidden states of the backbone, with `output_hidden_states=True`.
         attentions (*optional*): Attention weights of the backbone, with `output_attentions=True`.
-        local_loss (*optional*): Loss of the local layers, a scalar that heads add to the loss of their task.
     """
-
-    local_loss: torch.Tensor | None = None
 
 
 def check_inputs(
@@ -145,7 +145,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
                 pretrained_model_name_or_path, *model_args, output_loading_info=True, **kwargs
             )
         loaded._finalize_loading()
-        loaded._note_missing(report["missing_keys"])
+        loaded.on_missing_keys(report["missing_keys"])
         # transformers would look for the files of a pipeline in the model object.
         vars(loaded.config).pop("custom_pipelines", None)
         return (loaded, report) if wants_report else loaded  # type: ignore[return-value]
@@ -233,7 +233,7 @@ class LocalAttentionPreTrainedModel(PreTrainedModel):
         if self.config.backbone_config.model_type == "xlnet" and dtype.is_floating_point:
             self.backbone_model.to(dtype)
 
-    def _note_missing(self, names: Iterable[str]) -> None:
+    def on_missing_keys(self, names: Iterable[str]) -> None:
         """Record in the configuration that the backbone's checkpoint lacks optional weights, such as the pooler's."""
 
     def _freeze(self) -> None:

@@ -33,8 +33,8 @@ from .sla_self_attention import (
     LocalAttentionRecord,
     check_implementation,
     is_in_kernel,
-    localize,
     prepared_mask,
+    replace_class,
     self_attentions,
 )
 from .task_heads import (
@@ -77,7 +77,7 @@ SYNTAX_LAYERS: dict[str, type[SyntaxLayers]] = {}
 
 
 LOCAL_MASKS: dict[str, Callable[..., Any]] = {}
-"""Masks of local attention by `local_attention` or `pair_attention`; sla_distances.py adds them."""
+"""Masks of local attention by `local_mask` of the configuration; sla_distances.py adds "distances"."""
 
 
 class BackboneHead(nn.Module):
@@ -166,12 +166,12 @@ class SlaBertPreTrainedModel(LocalAttentionPreTrainedModel):
             if isinstance(module, LocalGate | DistanceSlope):
                 yield module
         pooler = getattr(self.backbone_model, "pooler", None)
-        if self.config.pooler_begins_afresh and pooler is not None:
+        if self.config.pooler_is_new and pooler is not None:
             yield pooler
 
-    def _note_missing(self, names: Iterable[str]) -> None:
+    def on_missing_keys(self, names: Iterable[str]) -> None:
         if any(re.search(r"(^|backbone\.)pooler\.", name) for name in names):
-            self.config.pooler_begins_afresh = True
+            self.config.pooler_is_new = True
 
 
 class SlaBertModel(SlaBertPreTrainedModel):
@@ -186,15 +186,14 @@ class SlaBertModel(SlaBertPreTrainedModel):
         if kind in GATED:
             attentions = self_attentions(self.backbone)
             chosen = [attentions[layer] for layer in config.sla_layer_indices]
-            localize(chosen)
+            replace_class(chosen)
             for attention in chosen:
                 attention.gate = LocalGate(config.backbone_config.hidden_size)
                 if kind == "soft":
                     attention.slope = DistanceSlope()
         self.local_mask = None
-        if config.has_own_mask:
-            field = "local_attention" if kind == "soft" else "pair_attention"
-            self.local_mask = config.choose_layer(field, LOCAL_MASKS)
+        if config.local_mask != "tables":
+            self.local_mask = config.choose_layer("local_mask", LOCAL_MASKS)
         self.syntax_layer: SyntaxLayers | None = None
         if kind not in (*GATED, "none"):
             self.syntax_layer = config.choose_layer("local_attention", SYNTAX_LAYERS)(self.backbone, config)
@@ -254,7 +253,7 @@ class SlaBertModel(SlaBertPreTrainedModel):
             attentions=outputs.attentions,
             local_attentions=tuple(record.local_attentions) if wants_attentions else None,
             gates=tuple(record.gates) if wants_attentions else None,
-            local_loss=local_loss,
+            local_loss=None if local_loss is None else local_loss.expand(states.shape[0]),
         )
 
     def checked_structure(

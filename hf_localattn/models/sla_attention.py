@@ -82,16 +82,16 @@ def gated_attention(
             kept, local_kept = _two_draws(scores, dropout)
             weights = weights * kept
             local_weights = local_weights * local_kept
-        weights = mix(weights, local_weights, gate.unsqueeze(1))
+        weights = interpolate(weights, local_weights, gate.unsqueeze(1))
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights, local_weights
 
 
-def mix(of_all: torch.Tensor, local: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+def interpolate(global_: torch.Tensor, local: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
     """Interpolate between global and local values (equation 6), exactly if they are equal or the gate is 0 or 1.
 
     The gate must have as many dimensions as the values.
     """
-    return torch.lerp(of_all, local, gate.to(of_all.dtype))
+    return torch.lerp(global_, local, gate.to(global_.dtype))
 
 
 def _softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

@@ -17,7 +17,7 @@ from .configuration_sla_bert import SlaBertConfig
 from .modeling_sla_bert import *  # noqa: F403  # hands on the models
 from .modeling_sla_bert import SYNTAX_LAYERS, SyntaxLayers
 from .sla_masks import first_tokens, heads_of, limited_rows, without_open_keys
-from .sla_self_attention import LocalAttentionRecord, localize, prepared_mask, self_attentions
+from .sla_self_attention import LocalAttentionRecord, prepared_mask, replace_class, self_attentions
 
 
 def ancestor_mask(word_index: torch.Tensor, dep_heads: torch.Tensor, *, max_length: int | None = None) -> torch.Tensor:
@@ -52,7 +52,7 @@ class SyntaxGuidedLayer(SyntaxLayers):
         layer_class = type(below[0])
         indices = range(len(below), len(below) + config.num_sgnet_layers)
         layers = [layer_class(backbone.config, layer_idx=index) for index in indices]
-        localize([layer.attention.self for layer in layers])
+        replace_class([layer.attention.self for layer in layers])
         self.layer = layers[0]
         self.further_layers = nn.ModuleList(layers[1:])
         self.mixture = nn.Parameter(torch.zeros(2))
@@ -87,7 +87,7 @@ class ParentSupervision(SyntaxLayers):
         super().__init__(backbone, config)
         self.config = config
         attentions = self_attentions(backbone)
-        localize([attentions[layer] for layer in config.sla_layer_indices])
+        replace_class([attentions[layer] for layer in config.sla_layer_indices])
 
     def start(
         self, structure: dict[str, torch.Tensor], tokens: torch.Tensor | None

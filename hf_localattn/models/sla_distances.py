@@ -82,4 +82,4 @@ def local_mask(
     return distances.masked_fill(~allowed, -1).unsqueeze(1)
 
 
-LOCAL_MASKS |= {"soft": local_mask, "shared_words": local_mask}
+LOCAL_MASKS["distances"] = local_mask

@@ -18,7 +18,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_local_attention import LocalAttentionConfig
-from .sla_attention import DistanceSlope, LocalGate, gated_attention, mix
+from .sla_attention import DistanceSlope, LocalGate, gated_attention, interpolate
 from .sla_masks import MaskTables
 from .sla_row_blocks import attend_by_blocks
 
@@ -63,13 +63,13 @@ def _is_like_berts(module: Any, width: int) -> bool:
     )
 
 
-def localize(modules: Iterable[Any]) -> None:
-    """Turn self-attention modules into local ones; they behave as before without the arguments of local attention.
+def replace_class(modules: Iterable[Any]) -> None:
+    """Replace the class of self-attention modules; they behave as before without the arguments of local attention.
 
     Replacing the class, and not the module, keeps weights and their names, hooks and references to the module.
     """
     for module in modules:
-        module.__class__ = local_class(module.__class__)
+        module.__class__ = subclass_of(module.__class__)
 
 
 def prepared_mask(allowed: torch.Tensor, config: PreTrainedConfig, dtype: torch.dtype) -> Any:
@@ -120,9 +120,9 @@ def is_in_kernel(backbone: PreTrainedModel, tables: MaskTables) -> bool:
 
 
 class LocalSelfAttention(nn.Module):
-    """Self-attention of an encoder like BERT with local attention; `local_class` adds the encoder's class."""
+    """Self-attention of an encoder like BERT with local attention; `subclass_of` adds the encoder's class."""
 
-    encoders_own: ClassVar[type[nn.Module]]
+    stock_class: ClassVar[type[nn.Module]]
     """The encoder's self-attention class, which sets the following attributes."""
 
     config: PreTrainedConfig
@@ -212,21 +212,21 @@ class LocalSelfAttention(nn.Module):
         output = run(self, query, key, value, mask, **settings, **kwargs)[0]
         if gate is not None:
             local_output = run(self, query, key, value, local_mask, **settings, **kwargs)[0]
-            output = mix(output, local_output, gate.unsqueeze(-1))
+            output = interpolate(output, local_output, gate.unsqueeze(-1))
         return output, None, None
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Pickle the encoder's class; unpickling creates this class again."""
-        return _bare, (self.encoders_own,), self.__dict__
+        return _new_instance, (self.stock_class,), self.__dict__
 
 
 @cache
-def local_class(encoders_own: Any) -> Any:
+def subclass_of(stock_class: Any) -> Any:
     """Return the local subclass of an encoder's self-attention class."""
-    bases = (LocalSelfAttention, encoders_own)
-    return type(f"Local{encoders_own.__name__}", bases, {"encoders_own": encoders_own})
+    bases = (LocalSelfAttention, stock_class)
+    return type(f"Local{stock_class.__name__}", bases, {"stock_class": stock_class})
 
 
-def _bare(encoders_own: Any) -> Any:
-    made = local_class(encoders_own)
+def _new_instance(stock_class: Any) -> Any:
+    made = subclass_of(stock_class)
     return made.__new__(made)

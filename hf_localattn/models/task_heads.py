@@ -8,7 +8,7 @@ Shapes: B batch, L tokens, C choices or classes.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -56,8 +56,29 @@ class LocalMaskedLMOutput(LocalOutputs, MaskedLMOutput):
     """Output of a masked-language-model head."""
 
 
-HANDED_ON = ("hidden_states", "attentions", *(field.name for field in fields(LocalOutputs)))
-"""Outputs of the headless model that all heads return, too."""
+PASSED_THROUGH = ("hidden_states", "attentions", *(field.name for field in fields(LocalOutputs)))
+"""Outputs that all heads copy from those of the headless model."""
+
+
+def add_local_loss(
+    loss: torch.Tensor,
+    outputs: Mapping[str, Any],
+    labels: torch.Tensor,
+    num_items_in_batch: torch.Tensor | int | None = None,
+) -> torch.Tensor:
+    """Add the loss of the local layers, if outputs have one, to that of a task.
+
+    Args:
+        loss: Mean over the labels that are not -100, or their sum divided by `num_items_in_batch`.
+        outputs: Outputs of a model.
+        labels: Labels of the batch, or the first tokens of its answers.
+        num_items_in_batch (*optional*): Number of labels of all batches of a training step.
+    """
+    local_loss = outputs.get("local_loss")
+    if local_loss is None:
+        return loss
+    share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
+    return loss + share * local_loss[0]
 
 
 class PooledClassifier(nn.Module):
@@ -126,14 +147,12 @@ class QuestionAnsweringHead(TaskHead):
         if start_positions is not None and end_positions is not None:
             counted = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
             loss = self.loss_function(start_logits, end_logits, start_positions, end_positions, **counted)
-            if outputs.local_loss is not None:
-                share = 1.0 if num_items_in_batch is None else len(start_positions) / num_items_in_batch
-                loss = loss + share * outputs.local_loss
+            loss = add_local_loss(loss, outputs, start_positions, num_items_in_batch)
         return LocalQuestionAnsweringOutput(
             loss=loss,
             start_logits=start_logits.contiguous(),
             end_logits=end_logits.contiguous(),
-            **{name: outputs[name] for name in HANDED_ON if name in outputs},
+            **{name: outputs[name] for name in PASSED_THROUGH if name in outputs},
         )
 
 
@@ -147,8 +166,8 @@ class LabelingHead(TaskHead):
         """Build the module that maps features of sequences (B, F) to logits (B, num_outputs)."""
         return PooledClassifier(self.config.hidden_size, num_outputs, self.config.classifier_dropout)
 
-    def by_text(self, name: str, values: torch.Tensor) -> torch.Tensor:
-        """Give an input a row for each text."""
+    def flatten_choices(self, name: str, values: torch.Tensor) -> torch.Tensor:
+        """Return an input with one row for each text."""
         return values
 
     def compute_logits(self, outputs: Any, attention_mask: torch.Tensor | None, shape: torch.Size) -> torch.Tensor:
@@ -197,7 +216,7 @@ class LabelingHead(TaskHead):
             **{name: kwargs.pop(name, None) for name in self.token_inputs},
         }
         for name, value in inputs.items():
-            inputs[name] = None if value is None else self.by_text(name, value)
+            inputs[name] = None if value is None else self.flatten_choices(name, value)
         kwargs |= {"return_dict": True, "output_hidden_states": self.reads_hidden_states or asked_for}
         outputs = self.base_model(**inputs, **kwargs)
         states = input_ids if input_ids is not None else inputs_embeds
@@ -207,10 +226,8 @@ class LabelingHead(TaskHead):
         if labels is not None:
             counted = {} if num_items_in_batch is None else {"num_items_in_batch": num_items_in_batch}
             loss = self.compute_loss(logits, labels, **counted)
-            if outputs.local_loss is not None:
-                share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
-                loss = loss + share * outputs.local_loss
-        more = {name: outputs[name] for name in HANDED_ON if name in outputs}
+            loss = add_local_loss(loss, outputs, labels, num_items_in_batch)
+        more = {name: outputs[name] for name in PASSED_THROUGH if name in outputs}
         if asked_for is False:  # the head alone has read them
             more.pop("hidden_states", None)
         return self.output_class(loss=loss, logits=logits, **more)
@@ -259,7 +276,7 @@ class MultipleChoiceHead(LabelingHead):
     def add_layers(self, config: Any) -> None:
         self.choice_classifier = self.new_classifier(1)
 
-    def by_text(self, name: str, values: torch.Tensor) -> torch.Tensor:
+    def flatten_choices(self, name: str, values: torch.Tensor) -> torch.Tensor:
         if values.dim() < 3:
             raise ValueError(f"`{name}` has shape {tuple(values.shape)}; it must be (batch, choices, length).")
         return values.flatten(0, 1)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from hf_localattn.extras import import_extra
+from hf_localattn.graphs import GRAPH, Graph
 from hf_localattn.installed.policy import check_folder
 from hf_localattn.models.cue_markers import CUE_MARKER, mark_cues
 from hf_localattn.models.negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels
@@ -19,10 +18,7 @@ from hf_localattn.parsing import read_json
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Inputs that a graph may have here. Those of local layers need the tokenizer of the family, and so transformers."""
 
-FILES = ("model.onnx", "export.json", "tokenizer.json")
-
-_FORKED: list[Any] = []
-"""Sessions of a parent process. Their threads are not in this process, and to end them would wait forever."""
+FILES = (GRAPH, "export.json", "tokenizer.json")
 
 
 class OtherInputsError(ValueError):
@@ -60,7 +56,6 @@ class GraphLabeler(WordLabeler):
             )
         check_folder(folder, weights=False)
         self.threads = int(os.environ.get("OMP_NUM_THREADS") or 0) if threads is None else threads
-        self.onnxruntime = import_extra("onnxruntime", "onnx", "An exported model of negation")
         settings = read_json(self.folder / "export.json")
         self.tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         self.tokenizer.no_padding()
@@ -69,21 +64,12 @@ class GraphLabeler(WordLabeler):
         super().__init__(settings.get("labels") or [], limit, self.tokenizer.num_special_tokens_to_add(False))
         if limit is not None:
             self.tokenizer.enable_truncation(limit)
-        self._open()
+        self.graph = Graph(self.folder, self.threads)
         self._check_inputs()
-
-    def _open(self) -> None:
-        options = self.onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self.threads
-        self.session = self.onnxruntime.InferenceSession(
-            str(self.folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
-        self.process = os.getpid()
-        self.inputs = [node.name for node in self.session.get_inputs()]
 
     def _check_inputs(self) -> None:
         tokenizer = read_json(self.folder / "tokenizer_config.json")
-        others = [name for name in self.inputs if name not in INPUTS]
+        others = [name for name in self.graph.input_names if name not in INPUTS]
         if tokenizer.get("cue_marker", "keep") != "keep":
             others.append("markers of another kind")
         listed = self.tokenizer.encode(["baker", "baker"], is_pretokenized=True, add_special_tokens=False).tokens
@@ -115,9 +101,6 @@ class GraphLabeler(WordLabeler):
         cue_types: Sequence[str | None],
     ) -> list[WordLabels]:
         """Return the most probable one of some labels for each word, as `WordLabeler` describes it."""
-        if self.process != os.getpid():
-            _FORKED.append(self.session)
-            self._open()
         columns = [self.label_ids[name] for name in names]
         known: dict[tuple[str, ...], WordLabels] = {}
         labeled = []
@@ -144,8 +127,8 @@ class GraphLabeler(WordLabeler):
             "attention_mask": encoding.attention_mask,
             "token_type_ids": encoding.type_ids,
         }
-        inputs = {name: np.array([values[name]], dtype=np.int64) for name in self.inputs}
-        logits = self.session.run(["logits"], inputs)[0][0][:, columns]
+        inputs = {name: np.array([values[name]], dtype=np.int64) for name in self.graph.input_names}
+        logits = self.graph.run(["logits"], inputs)[0][0][:, columns]
         return _word_labels(logits, _word_indices(encoding.word_ids, cue), length, names)
 
 

@@ -12,6 +12,7 @@ from sklearn.utils import class_weight
 from torch.nn import functional
 
 from hf_localattn.errors import join_names, named_option
+from hf_localattn.models.task_heads import add_local_loss
 
 BALANCED = "balanced"
 
@@ -55,11 +56,11 @@ def weighted_loss(
     weights: Sequence[float],
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:
-    """Compute the mean over rows of the cross-entropy times the weight of the class.
+    """Compute the mean over rows of the cross-entropy times the weight of the class, and add the loss of local layers.
 
-    It is the sum divided by `num_items_in_batch`, if that is given.
+    The mean is the sum divided by `num_items_in_batch`, if that is given.
     """
     logits = outputs["logits"]
     weight = logits.new_tensor(weights)
     loss = functional.cross_entropy(logits, labels, weight, reduction="sum", label_smoothing=label_smoothing)
-    return loss / (num_items_in_batch or len(labels))
+    return add_local_loss(loss / (num_items_in_batch or len(labels)), outputs, labels, num_items_in_batch)

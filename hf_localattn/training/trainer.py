@@ -7,7 +7,6 @@ import inspect
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from hf_localattn.training.arguments import TrainingArguments, changed
 from hf_localattn.training.checks import is_loss_only, selects_best
 from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.frozen_states import frozen_base_model
+from hf_localattn.training.losses import with_local_loss
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
 from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
 from hf_localattn.training.run_loss import RunLoss
@@ -73,7 +73,7 @@ class LocalAttentionTrainer(Trainer):
             if is_frozen and self.train_dataset is not None:
                 logger.info("The encoder is frozen: the default learning rate is %g.", FROZEN_RATE)
         if self.label_smoother is not None:
-            self.label_smoother = _with_local_loss(self.label_smoother)
+            self.label_smoother = with_local_loss(self.label_smoother)
         self.loss = RunLoss()
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
@@ -304,20 +304,6 @@ def _completed(args: Any, model: Any) -> Any:
     return changed(args, **values)
 
 
-def _with_local_loss(loss_of: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Return a loss of logits and labels that adds the loss of local layers, as heads do with a loss of their own."""
-
-    def whole_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None, **options: Any) -> torch.Tensor:
-        loss = loss_of(outputs, labels, num_items_in_batch=num_items_in_batch, **options)
-        local_loss = outputs.get("local_loss")
-        if local_loss is None:
-            return loss
-        share = 1.0 if num_items_in_batch is None else (labels != -100).sum() / num_items_in_batch
-        return loss + share * local_loss
-
-    return whole_loss
-
-
 def _warn_of_failure(upload: Future[CommitInfo]) -> None:
     if error := upload.exception():
         logger.warning("A checkpoint was not uploaded during training: %s", error)
@@ -346,8 +332,6 @@ class TaskTrainer(LocalAttentionTrainer):
             include_for_metrics=[],
         )
         super().__init__(args=args, **kwargs)
-        if self.compute_loss_func is not None:
-            self.compute_loss_func = _with_local_loss(self.compute_loss_func)
 
     def evaluation_loop(
         self,

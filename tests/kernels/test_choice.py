@@ -60,7 +60,7 @@ def test_triton_without_a_gpu_warns_once(log, monkeypatch):
 def test_gpus_run_the_kernel_if_they_are_new_and_say_so_once(capability, runs, words, log, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     for _ in range(2):
-        assert choice.runs_kernel("Outlook attention", torch.device("cuda", 0), (torch.bfloat16,)) is runs
+        assert choice.runs_kernel("Outlook attention", torch.device("cuda", 0), (torch.bfloat16,), list) is runs
     (record,) = log.records
     assert words in record.getMessage()
 
@@ -81,16 +81,68 @@ def test_unsuitable_inputs_warn_once(reason, log):
 
 
 @pytest.mark.usefixtures("has_gpu")
-def test_kernels_can_be_switched_off(log, monkeypatch):
-    monkeypatch.setenv(choice.SWITCH, "0")
-    assert not warnings_of(log)
-    assert "HF_LOCALATTN_KERNELS is 0" in log.text
-
-
-def test_without_triton_nothing_is_said_on_a_cpu(log, monkeypatch):
-    monkeypatch.setattr(choice, "triton", None)
+@pytest.mark.parametrize("value", ["0", None])
+def test_no_kernel_runs_unasked(value, log, monkeypatch):
+    monkeypatch.delenv(choice.SWITCH)
+    if value:
+        monkeypatch.setenv(choice.SWITCH, value)
     assert not warnings_of(log)
     assert not log.records
+
+
+def test_kernels_that_are_asked_for_need_triton(log, monkeypatch):
+    monkeypatch.setattr(choice, "triton", None)
+    (message,) = warnings_of(log)
+    assert "triton is not installed" in message
+
+
+def fails():
+    raise RuntimeError("out of registers")
+
+
+RIGHT = torch.tensor([1.0, -4.0])
+COMPARED = {
+    "right": (lambda: [("values", RIGHT + 1e-6, RIGHT)], ""),
+    "wrong": (lambda: [("values", RIGHT, RIGHT), ("the gradient of scores", RIGHT + 2, RIGHT)], "0.5 in the gradient"),
+    "NaN": (lambda: [("values", RIGHT / 0 * 0, RIGHT)], "nan in values"),
+    "an error": (fails, "RuntimeError: out of registers"),
+}
+
+
+@pytest.mark.usefixtures("has_gpu")
+@pytest.mark.parametrize("result", COMPARED)
+def test_a_kernel_runs_after_a_comparison_with_the_torch_code(result, log):
+    """One, at its first use on a device with a dtype, with the numbers if it differs."""
+    compare, words = COMPARED[result]
+    compared = []
+
+    def counted():
+        compared.append(result)
+        return compare()
+
+    def choose(**changes):
+        given = {"device": torch.device("cpu"), "dtypes": (torch.float32,)} | changes
+        return choice.runs_kernel("Outlook attention", compare=counted, **given)
+
+    for _ in range(2):
+        assert choose() is (not words)
+    assert len(compared) == 1
+    (record,) = log.records
+    assert words in record.getMessage()
+    choose(dtypes=(torch.float16,))
+    assert len(compared) == 2
+
+
+@pytest.mark.usefixtures("has_gpu")
+def test_a_graph_runs_only_a_kernel_that_was_compared_before(log, monkeypatch):
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    settings = {"device": torch.device("cpu"), "dtypes": (torch.float32,), "compare": COMPARED["right"][0]}
+    assert not choice.runs_kernel("Outlook attention", **settings)
+    assert "once before it is compiled" in log.text
+    with monkeypatch.context() as eager:
+        eager.setattr(torch.compiler, "is_compiling", lambda: False)
+        assert choice.runs_kernel("Outlook attention", **settings)
+    assert choice.runs_kernel("Outlook attention", **settings)
 
 
 FLAGS = {"WINDOW": 3, "BLOCK_ROWS": 16, "HAS_MASK": True, "MASK_SOURCES": True}

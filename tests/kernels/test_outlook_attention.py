@@ -7,6 +7,8 @@ import torch
 from torch import library
 
 from hf_localattn import CoolConfig, outlook_attention
+from hf_localattn.kernels import choice
+from hf_localattn.kernels import outlook_attention as kernels
 from hf_localattn.kernels.outlook_attention import attend, attend_backward
 from hf_localattn.models.cool_local_encoder import OutlookLayer
 from tests.kernels import DEVICE, NEEDS_KERNELS
@@ -65,6 +67,22 @@ def test_values_and_scores_may_differ_in_dtype_and_in_strides():
     scores = scores.transpose(2, 3).contiguous().transpose(2, 3)
     assert_equal_to_definition(values, scores, mask, outside, grad, 2e-2)
     assert outlook_attention(values[:0], scores[:0])[0].shape == values[:0].shape
+
+
+@pytest.mark.parametrize("dtype", choice.TOLERANCES, ids=str)
+def test_the_first_use_compares_and_a_wrong_kernel_is_not_used(dtype, monkeypatch, caplog):
+    values, scores, mask, _, grad = draw(3)
+    values, scores = values.to(dtype), scores.to(dtype)
+    found = differentiated(values, scores, grad, mask)
+    assert type(found[0].grad_fn).__name__.startswith("GeneratedBackwardFor"), "the kernel has not run"
+    assert [*choice._DIFFERENCES.values()] == [""]
+    choice._DIFFERENCES.clear()
+    monkeypatch.setattr(kernels, "attend", lambda values, scores, *_: (values + scores.sum()) * 1.5)
+    with caplog.at_level("WARNING", logger=choice.logger.name):
+        wrong = differentiated(values, scores, grad, mask)
+    assert not type(wrong[0].grad_fn).__name__.startswith("GeneratedBackwardFor")
+    assert "in values and" in caplog.text
+    assert "the gradient of scores of the largest number" in caplog.text
 
 
 def test_padding_may_hold_anything():

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import library
 
+from hf_localattn.kernels import choice
 from hf_localattn.kernels import sla_attention as kernels
 from hf_localattn.kernels.choice import INTERPRETED, SWITCH, constexpr, jit, tl, triton
 from hf_localattn.kernels.sla_programs import draw, forward_kernel
@@ -81,6 +82,23 @@ def exported(seed, dropout, batch, heads, length):
     block = max(16, triton.next_power_of_2(length))
     _export_kernel[(batch * heads,)](seed, kept, local_kept, dropout, value, length, BLOCK=block)
     return kept, local_kept
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_the_first_use_compares_and_a_wrong_kernel_is_not_used(dtype, monkeypatch, caplog):
+    words = torch.tensor([[-1, 0, 0, 1, 2, 2, -1], [-1, 0, 1, 2, 3, 4, -1]], device=DEVICE)
+    heads = torch.tensor([[-1, 3, 3, 3, 3, 3, -1], [-1, 2, 2, 2, 3, 4, -1]], device=DEVICE)
+    for tables in (window_tables(words), syntax_tables(words, heads)):
+        choice._DIFFERENCES.clear()
+        assert kernels.runs(DEVICE, dtype, 8, tables)
+        assert [*choice._DIFFERENCES.values()] == [""]
+    choice._DIFFERENCES.clear()
+    monkeypatch.setattr(
+        kernels, "attend", lambda *inputs, scaling: gated_attention(*inputs[:4], None, None, scaling=1)[0]
+    )
+    with caplog.at_level("WARNING", logger=choice.logger.name):
+        assert not kernels.runs(DEVICE, dtype, 8, tables)
+    assert "in the gradient of queries" in caplog.text
 
 
 DRAWN = pytest.mark.slow(reason="200 drawn shapes, about half a second each")
@@ -169,6 +187,7 @@ def runs(monkeypatch):
         launch(kernel, *arguments)
 
     monkeypatch.setattr(kernels, "_launch", counted)
+    monkeypatch.setattr(kernels, "_compare", lambda *given: [])  # it would count
     return found
 
 

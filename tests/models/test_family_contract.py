@@ -2,14 +2,18 @@
 
 import json
 import re
+from functools import partial
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch._dynamo.testing import CompileCounterWithBackend
 from transformers import AutoConfig, AutoModel
+from transformers.trainer_pt_utils import LabelSmoother
 
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from hf_localattn.tasks.class_weights import weighted_loss
+from hf_localattn.training.losses import with_local_loss
 from tests.models.naive import assert_same
 from tests.models.tiny import (
     CASES,
@@ -24,6 +28,7 @@ from tests.models.tiny import (
     by_index,
     enable_checkpointing,
     gradients,
+    labels,
     loss,
     main_outputs,
     marks_of,
@@ -182,6 +187,25 @@ def test_gradients_and_checkpoints(name, task, backbone, fields, tmp_path):
     assert all(output.isfinite().all() for output in outputs)
     assert_close(outputs, main_outputs(run(model, **inputs)))
     assert outputs[0].shape[-1] == model.config.hidden_size or task != "headless"
+
+
+WITH_LABELS = [row for row in rows(with_ablations=True) if row.values[1] not in ("headless", "question-answering")]
+
+
+@pytest.mark.parametrize(("name", "task", "backbone", "fields"), WITH_LABELS)
+def test_a_loss_of_logits_and_labels_is_the_models(name, task, backbone, fields):
+    """By a label smoothing of 0, and by equal weights of classes; also of a part of a training step."""
+    model = tiny_model(name, task, backbone, **fields)
+    inputs = adapted(model, input_ids=token_ids(3, 11), **labels(task, 3, 11))
+    count = 40 if getattr(model, "accepts_loss_kwargs", True) else None
+    losses = [with_local_loss(LabelSmoother(0.0))]
+    if task == "text-classification":
+        losses.append(partial(weighted_loss, weights=[1.0, 1.0]))
+    for given in ({}, {} if count is None else {"num_items_in_batch": count}):
+        expected = model(**inputs, **given).loss
+        outputs = model(**{name: value for name, value in inputs.items() if name != "labels"})
+        for loss_of in losses:
+            assert_close([loss_of(outputs, inputs["labels"], **given)], [expected])
 
 
 # --- new layers

@@ -1,7 +1,6 @@
 """Trainer's loss, its two learning rates, and Lookahead."""
 
 import copy
-from functools import partial
 
 import datasets
 import pytest
@@ -12,12 +11,11 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
 from hf_localattn.families import FAMILIES
-from hf_localattn.tasks.class_weights import weighted_loss
 from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.optimizers import pretrained_parameters, with_lookahead
-from hf_localattn.training.trainer import LocalAttentionTrainer, TaskTrainer
+from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.models.test_generation import tiny_generator
-from tests.models.tiny import COMMON, ENCODER_HEADS, tiny_model, token_ids
+from tests.models.tiny import COMMON, ENCODER_HEADS, adapted, labels, tiny_model, token_ids
 from tests.qa_helpers import tiny_bert, word_pieces
 
 
@@ -63,35 +61,22 @@ def test_gradient_accumulation_changes_nothing(task, tmp_path):
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
-class Supervised(nn.Module):
-    """It has a loss of local layers, as LISA has."""
-
-    def __init__(self):
-        super().__init__()
-        self.config = BertConfig()
-        self.linear = nn.Linear(2, 3)
-
-    def forward(self, value, labels=None):
-        logits = self.linear(value)
-        loss = None if labels is None else nn.functional.cross_entropy(logits, labels) + 2
-        return {"loss": loss, "logits": logits, "local_loss": torch.tensor(2.0)}
-
-
-@pytest.mark.parametrize("count", [None, 8])
-def test_a_loss_of_logits_keeps_the_loss_of_local_layers(count, tmp_path):
-    model = Supervised()
-    batch = {"value": torch.randn(4, 2), "labels": torch.tensor([0, 2, 1, 1])}
-    arguments = TrainingArguments(str(tmp_path), use_cpu=True, learning_rate=1e-3)
-    weighted = partial(weighted_loss, weights=[1.0, 1.0, 1.0])
-    trainers = [
-        trainer_of(model, tmp_path, [], label_smoothing_factor=1e-9),
-        TaskTrainer(None, arguments, model=model, compute_loss_func=weighted),
-    ]
-    expected = model(**batch)["loss"].item()
-    share = 1 if count is None else len(batch["labels"]) / count
-    for trainer in trainers:
-        loss = trainer.compute_loss(model, dict(batch), num_items_in_batch=count).item()
-        assert loss == pytest.approx(share * expected, abs=1e-6)
+@pytest.mark.parametrize(
+    ("task", "count"),
+    [
+        ("text-classification", None),
+        ("multiple-choice", None),
+        ("token-classification", None),
+        ("token-classification", 50),
+    ],
+)
+def test_smoothed_labels_keep_the_loss_of_local_layers(task, count, tmp_path):
+    model = tiny_model("sla-bert", task, local_attention="lisa")
+    batch = adapted(model, input_ids=token_ids(3, 7), **labels(task, 3, 7))
+    expected = trainer_of(model, tmp_path).compute_loss(model, dict(batch), num_items_in_batch=count).item()
+    assert model(**batch).local_loss[0] > 0.1
+    trainer = trainer_of(model, tmp_path, label_smoothing_factor=1e-9)
+    assert trainer.compute_loss(model, dict(batch), num_items_in_batch=count).item() == pytest.approx(expected)
 
 
 def test_torchrun_looks_for_unused_parameters_only_in_models_of_others(tmp_path):

@@ -1,0 +1,57 @@
+"""Graphs of exported folders, run by ONNX Runtime on the CPU. They need neither torch nor transformers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hf_localattn.extras import import_extra
+
+GRAPH = "model.onnx"
+"""File name of the graph in an exported folder."""
+
+_OF_PARENTS: list[Any] = []
+"""Sessions of parent processes. Their threads are not in this process, and to end them would wait forever."""
+
+
+class Graph:
+    """The graph of an exported folder. It is copied and pickled as its folder, and a forked process opens it again.
+
+    Args:
+        folder: The exported folder.
+        threads: Number of threads; 0 for one on each core.
+        options (*optional*): `onnxruntime.SessionOptions` in place of `threads`. Copies have its number of threads.
+
+    Raises:
+        ImportError: onnxruntime is not installed.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], threads: int = 0, options: Any = None):
+        self.folder = Path(folder)
+        self.onnxruntime = import_extra("onnxruntime", "onnx", "An exported checkpoint")
+        self.threads = threads if options is None else options.intra_op_num_threads
+        self._open(options)
+        self.input_names = [node.name for node in self.session.get_inputs()]
+        self.output_names = [node.name for node in self.session.get_outputs()]
+
+    def _open(self, options: Any = None) -> None:
+        if options is None:
+            options = self.onnxruntime.SessionOptions()
+            options.intra_op_num_threads = self.threads
+        self.session = self.onnxruntime.InferenceSession(
+            str(self.folder / GRAPH), options, providers=["CPUExecutionProvider"]
+        )
+        self.process = os.getpid()
+
+    def __reduce__(self) -> tuple[type, tuple[Path, int]]:
+        return type(self), (self.folder, self.threads)
+
+    def run(self, names: Sequence[str], inputs: Mapping[str, Any]) -> list[Any]:
+        """Return some outputs as arrays."""
+        if self.process != os.getpid():
+            _OF_PARENTS.append(self.session)
+            self._open()
+        outputs: list[Any] = self.session.run(list(names), dict(inputs))
+        return outputs
