@@ -43,14 +43,14 @@ def component(system: str) -> Any:
         import medspacy.context  # noqa: F401 (registers the component)
 
         return nlp.add_pipe("medspacy_context")
-    import hf_localattn.negation.texts  # noqa: F401 (`ImportError` without the package)
+    import hf_localattn_spacy  # noqa: F401 (`ImportError` without the package)
 
     # PyTorch computes the model where onnxruntime is not installed
     installed = nullcontext() if system.endswith("ONNX") else patch("hf_localattn.negation.texts.find_spec")
     with installed as find_spec:
         if find_spec is not None:
             find_spec.return_value = None
-        return nlp.add_pipe("hf_localattn_negation")
+        return nlp.add_pipe("hf_localattn_negation", config={"ent_attribute": "is_absent"})  # negspacy has negex
 
 
 def documents(texts: Sequence[str]) -> list[Doc]:
@@ -80,7 +80,7 @@ SPACY = """
 import spacy
 nlp = spacy.blank("en")
 nlp.add_pipe("sentencizer")
-nlp.add_pipe("entity_ruler").add_patterns([{"label": "P", "pattern": "fever"}])
+nlp.add_pipe("entity_ruler").add_patterns([{{"label": "P", "pattern": "fever"}}])
 {imports}
 nlp.add_pipe("{name}")
 assert nlp("No fever.").ents[0]._.{extension}

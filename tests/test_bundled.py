@@ -41,6 +41,21 @@ NOTES = {
 """Sentences that every clinician tries, and what is found."""
 
 
+TERMS = {
+    "Ø fever": [("Ø", "fever", "negation")],
+    "Pertinent negatives: fever, rash": [("Pertinent negatives", "fever, rash", "negation")],
+    "Low suspicion for appendicitis.": [("Low suspicion", "for appendicitis", "speculation")],
+    "It is not true that he has no pain.": [],
+    "Resolved pneumonia.": [],
+}
+"""Signs, headings and terms of notes."""
+
+
+@pytest.mark.parametrize("text", TERMS)
+def test_terms_of_notes_are_read_by_their_convention(finder, text):
+    assert describe(finder(text, convention="notes")) == TERMS[text]
+
+
 @pytest.mark.parametrize("text", NOTES)
 def test_the_first_sentences_that_a_user_tries_are_right(finder, text):
     assert describe(finder(text)) == NOTES[text]

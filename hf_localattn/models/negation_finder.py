@@ -15,7 +15,7 @@ from .negation_answers import Answer
 from .negation_conventions import is_cue, limit_scope, whole_cue
 from .negation_labels import INSIDE, SCOPE_LABELS, FoundCue, WordLabeler, group_cues
 from .negation_lines import split_notes
-from .negation_reading import Reading, Terms
+from .negation_reading import Reading
 from .negation_text import Offsets, affix_offsets, join_over_blanks, split_sentences, split_words
 
 SENTENCES_AT_A_TIME = 1024
@@ -152,13 +152,12 @@ class NegationFinder:
     ) -> list[list[Finding]]:
         unmarked = [words for words, cue in zip(sentences, marked, strict=True) if cue is None]
         predicted = iter(self.find_cues(unmarked))
-        terms = Terms(reading.terms)
         queries: list[tuple[int, FoundCue, FoundCue, float]] = []  # sentence, predicted cue, whole cue, score
         for index, (words, cue) in enumerate(zip(sentences, marked, strict=True)):
             if cue is not None:
                 queries.append((index, cue, cue, 1.0))
                 continue
-            for found_cue, score in terms.apply(words, next(predicted)):
+            for found_cue, score in reading.apply_terms(words, next(predicted)):
                 whole = FoundCue(
                     found_cue.kind, *whole_cue(reading.convention, found_cue.type, words, found_cue.words)
                 )
@@ -169,7 +168,7 @@ class NegationFinder:
         findings: list[list[Finding]] = [[] for _ in sentences]
         for (index, cue, whole, score), (scope, scope_score) in zip(queries, scopes, strict=True):
             limited = limit_scope(reading.convention, sentences[index], cue.words, scope)
-            if whole != cue:
+            if whole.type != "affix":
                 limited = [inside and word not in whole.words for word, inside in enumerate(limited)]
             findings[index].append(Finding(whole, score, limited, scope_score))
         return findings

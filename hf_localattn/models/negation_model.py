@@ -1,5 +1,6 @@
 """Labels of words by a token classifier of PyTorch."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -40,6 +41,7 @@ class ModelLabeler(WordLabeler):
         check_word_beginnings(tokenizer)
         self.model = model
         self.tokenizer = tokenizer
+        self.process = os.getpid()
 
     def token_counts(self, words: Sequence[str]) -> list[int]:
         """Return the number of tokens of each word of a sentence."""
@@ -67,6 +69,9 @@ class ModelLabeler(WordLabeler):
             [cue_types[row] for row in filled],
             **truncation,
         )
+        if self.process != os.getpid():  # a forked process has none of the threads, and would wait for them
+            torch.set_num_threads(1)
+            self.process = os.getpid()
         columns = [self.label_ids[name] for name in names]
         most = TOKENS_ON_CPU if self.model.device.type == "cpu" else TOKENS_ON_GPU
         if getattr(self.model, "reads_rows_alone", False):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .negation_conventions import check_convention
@@ -13,87 +14,6 @@ IGNORE = "ignore"
 
 TERMS = (*CUE_KINDS, IGNORE)
 """Keys of a user's terms."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How texts are read, and what counts as a cue.
-
-    Args:
-        convention (str, *optional*, defaults to "stories"): What counts as a cue and as its scope. "stories" is all
-            that the model predicts. "papers" and "reviews" have no affixes as cues, and the subject of an active
-            clause is outside. "notes" is the same, with the affixes of words such as `afebrile`, and its lines are
-            read as those of clinical notes.
-        split_lines (bool, *optional*): If True, a sentence ends at each line break; if False, at none but empty
-            lines. By default a line break ends a sentence of notes unless the line is wrapped, and none elsewhere.
-        terms (dict, *optional*): A user's terms, which need no training: lists of words or phrases by "negation" or
-            "speculation" (they are cues) and "ignore" (no cue is in them). Case does not matter.
-        threshold (float, *optional*, defaults to 0): Cues with a lower score are left out.
-        max_characters (int, *optional*, defaults to 1,000,000): Longest text; None for any. Longer ones are refused.
-        max_words (int, *optional*, defaults to 160): Words of a sentence that are read at once. A longer sentence is
-            cut, after punctuation if possible, and no scope crosses the cut.
-
-    Raises:
-        ValueError: A setting has an unknown value.
-    """
-
-    convention: str = "stories"
-    split_lines: bool | None = None
-    terms: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    threshold: float = 0.0
-    max_characters: int | None = 1_000_000
-    max_words: int = 160
-
-    def __post_init__(self) -> None:
-        check_convention(self.convention)
-        if self.split_lines not in (None, True, False):
-            raise ValueError(f"`split_lines` is {self.split_lines!r}; give True, False or None.")
-        if not _is_number(self.threshold) or not 0 <= self.threshold <= 1:
-            raise ValueError(f"`threshold` is {self.threshold!r}; give a number from 0 to 1.")
-        for name, least in (("max_characters", 1), ("max_words", 8)):
-            value = getattr(self, name)
-            if not (value is None and name == "max_characters") and not (_is_whole(value) and value >= least):
-                raise ValueError(f"`{name}` is {value!r}; give a whole number from {least}.")
-        check_terms(self.terms)
-
-    @property
-    def reads_lines(self) -> bool:
-        """True if lines are read as those of clinical notes."""
-        return self.convention == "notes" and self.split_lines is None
-
-    def check_text(self, text: Any, where: str) -> None:
-        """Raise `ValueError` for what is no text, too long, or has half of a character. `where` is its name."""
-        if not isinstance(text, str):
-            raise ValueError(f"{where} is {text!r}; it must be a text.")
-        if self.max_characters is not None and len(text) > self.max_characters:
-            raise ValueError(
-                f"{where} has {len(text):,} characters, more than {self.max_characters:,}: split it, or set"
-                " `max_characters`."
-            )
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"{where} has half of a character ({text[error.start]!a}) at {error.start}: decode it again."
-            ) from None
-
-
-def check_terms(terms: Any) -> None:
-    """Raise `ValueError` if a user's terms are not lists of words or phrases by `TERMS`."""
-    if not isinstance(terms, Mapping):
-        raise ValueError(f"`terms` is {terms!r}; give a dict with lists of phrases by {', '.join(map(repr, TERMS))}.")
-    seen: dict[tuple[str, ...], str] = {}
-    for kind, phrases in terms.items():
-        if kind not in TERMS:
-            raise ValueError(f"`terms` has {kind!r}; choose one of {', '.join(map(repr, TERMS))}.")
-        if isinstance(phrases, str) or not isinstance(phrases, Sequence):
-            raise ValueError(f"`terms[{kind!r}]` is {phrases!r}; give a list of phrases.")
-        for phrase in phrases:
-            words = _words(phrase) if isinstance(phrase, str) else ()
-            if not words:
-                raise ValueError(f"`terms[{kind!r}]` has {phrase!r}; give phrases of at least a word.")
-            if seen.setdefault(words, kind) != kind:
-                raise ValueError(f"`terms` has {phrase!r} as {seen[words]!r} and as {kind!r}; choose one.")
 
 
 class Terms:
@@ -131,6 +51,116 @@ class Terms:
             place += 1
         kept = [item for item in cues if not ignored.issuperset(item[0].words) and taken.isdisjoint(item[0].words)]
         return sorted([*kept, *added], key=lambda item: item[0].words)
+
+
+_CLAUSES = [f"{clause} that {who}" for clause in ("not true", "not the case") for who in ("he", "she", "the patient")]
+
+NOTE_TERMS = {
+    "negation": ("Ø", "pertinent negatives"),
+    "speculation": (
+        *("query", "ddx", "differential diagnosis", "unclear whether", "unclear if"),
+        *(f"{degree} {noun}" for degree in ("low", "high") for noun in ("suspicion", "clinical suspicion")),
+    ),
+    IGNORE: (
+        *(f"{marker}-negative" for marker in ("triple", "HER2", "gram", "Rh", "coagulase", "node")),
+        *(f"{clause} {verb}" for clause in _CLAUSES for verb in ("has no", "had no", "denies", "denied")),
+    ),
+}
+"""Terms of notes. The last are names, and two negations that cancel each other."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How texts are read, and what counts as a cue.
+
+    Args:
+        convention (str, *optional*, defaults to "stories"): What counts as a cue and as its scope. "stories" is all
+            that the model predicts. "papers" and "reviews" have no affixes as cues, and the subject of an active
+            clause is outside. "notes" is the same, with the affixes of words such as `afebrile`, and its lines are
+            read as those of clinical notes.
+        split_lines (bool, *optional*): If True, a sentence ends at each line break; if False, at none but empty
+            lines. By default a line break ends a sentence of notes unless the line is wrapped, and none elsewhere.
+        terms (dict, *optional*): A user's terms, which need no training: lists of words or phrases by "negation" or
+            "speculation" (they are cues) and "ignore" (no cue is in them). Case does not matter. They win over the
+            few terms that "notes" brings, such as `Ø` and `ddx`.
+        threshold (float, *optional*, defaults to 0): Cues with a lower score are left out.
+        max_characters (int, *optional*, defaults to 1,000,000): Longest text; None for any. Longer ones are refused.
+        max_words (int, *optional*, defaults to 160): Words of a sentence that are read at once. A longer sentence is
+            cut, after punctuation if possible, and no scope crosses the cut.
+
+    Raises:
+        ValueError: A setting has an unknown value.
+    """
+
+    convention: str = "stories"
+    split_lines: bool | None = None
+    terms: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    threshold: float = 0.0
+    max_characters: int | None = 1_000_000
+    max_words: int = 160
+
+    def __post_init__(self) -> None:
+        check_convention(self.convention)
+        if self.split_lines not in (None, True, False):
+            raise ValueError(f"`split_lines` is {self.split_lines!r}; give True, False or None.")
+        if not _is_number(self.threshold) or not 0 <= self.threshold <= 1:
+            raise ValueError(f"`threshold` is {self.threshold!r}; give a number from 0 to 1.")
+        for name, least in (("max_characters", 1), ("max_words", 8)):
+            value = getattr(self, name)
+            if not (value is None and name == "max_characters") and not (_is_whole(value) and value >= least):
+                raise ValueError(f"`{name}` is {value!r}; give a whole number from {least}.")
+        check_terms(self.terms)
+
+    @property
+    def reads_lines(self) -> bool:
+        """True if lines are read as those of clinical notes."""
+        return self.convention == "notes" and self.split_lines is None
+
+    def apply_terms(
+        self, words: Sequence[str], cues: Sequence[tuple[FoundCue, float]]
+    ) -> list[tuple[FoundCue, float]]:
+        """Return the cues of a sentence by the terms of the convention, and then by the user's."""
+        for terms in self._terms:
+            cues = terms.apply(words, cues)
+        return list(cues)
+
+    @cached_property
+    def _terms(self) -> tuple[Terms, ...]:
+        return (Terms(NOTE_TERMS), Terms(self.terms)) if self.convention == "notes" else (Terms(self.terms),)
+
+    def check_text(self, text: Any, where: str) -> None:
+        """Raise `ValueError` for what is no text, too long, or has half of a character. `where` is its name."""
+        if not isinstance(text, str):
+            raise ValueError(f"{where} is {text!r}; it must be a text.")
+        if self.max_characters is not None and len(text) > self.max_characters:
+            raise ValueError(
+                f"{where} has {len(text):,} characters, more than {self.max_characters:,}: split it, or set"
+                " `max_characters`."
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{where} has half of a character ({text[error.start]!a}) at {error.start}: decode it again."
+            ) from None
+
+
+def check_terms(terms: Any) -> None:
+    """Raise `ValueError` if a user's terms are not lists of words or phrases by `TERMS`."""
+    if not isinstance(terms, Mapping):
+        raise ValueError(f"`terms` is {terms!r}; give a dict with lists of phrases by {', '.join(map(repr, TERMS))}.")
+    seen: dict[tuple[str, ...], str] = {}
+    for kind, phrases in terms.items():
+        if kind not in TERMS:
+            raise ValueError(f"`terms` has {kind!r}; choose one of {', '.join(map(repr, TERMS))}.")
+        if isinstance(phrases, str) or not isinstance(phrases, Sequence):
+            raise ValueError(f"`terms[{kind!r}]` is {phrases!r}; give a list of phrases.")
+        for phrase in phrases:
+            words = _words(phrase) if isinstance(phrase, str) else ()
+            if not words:
+                raise ValueError(f"`terms[{kind!r}]` has {phrase!r}; give phrases of at least a word.")
+            if seen.setdefault(words, kind) != kind:
+                raise ValueError(f"`terms` has {phrase!r} as {seen[words]!r} and as {kind!r}; choose one.")
 
 
 def _words(phrase: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from hf_localattn.cli import main as command
 from hf_localattn.hub import init_checkpoint, push_checkpoint, write_card
 from hf_localattn.pretrained import load_checkpoint, load_tokenizer
 from hf_localattn.serving import demo, export
-from hf_localattn.tasks import run as training
+from hf_localattn.studies import command as training
 from tests.fresh_process import bare_python
 
 ROOT = Path(__file__).parents[2]
@@ -170,7 +170,7 @@ def main():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     harmless, others = json.load(sys.stdin)
-    demo.build_page, training.Run.execute, export._write_graph = reached, reached, reached
+    demo.build_page, training.execute, export._write_graph = reached, reached, reached
     sys.stdin = open(os.devnull)  # transformers asks whether it may run code, and waits  # noqa: SIM115
     for loader, folder in harmless:
         with contextlib.suppress(Refused, ValueError, LookupError):

@@ -278,7 +278,7 @@ def found_in(text, *, model=MODEL, tokenizer=TOKENIZER, **settings):
 
 FOUND = {
     TEXT: [
-        "multi: He [neither] {spoke [nor] moved.}",
+        "multi: He [neither] {spoke} [nor] {moved.}",
         "affix: That is [im]possible{!}",
         "speculation single: She [may] {not know, I say.}",
         "single: She may [not] {know, I say.}",
@@ -289,7 +289,7 @@ FOUND = {
     "It is old. [CUE:single]\n Not now.": ["single: [CUE:single]\n [Not] {now.}"],
     "[CUE] [CUE] no pain. It is old.": ["single: [CUE] [CUE] [no] {pain.}"],
     "It is old. [CUE] \n\n[CUE]": [],
-    "it may be [CUE] neither old [CUE] nor new .": ["multi: it may be [CUE] [neither] {old} [CUE] {[nor] new .}"],
+    "it may be [CUE] neither old [CUE] nor new .": ["multi: it may be [CUE] [neither] {old} [CUE] [nor] {new .}"],
     "An [CUE:affix] unhappy man": ["affix: An [CUE:affix] [un]{happy man}"],
     "He is careless .": ["affix: He is {care}[less] {.}"],
     "It is old. He may [CUE] not go.": ["single: He may [CUE] [not] {go.}"],

@@ -101,7 +101,7 @@ OF_TASK = {
         "task_name": case("mrpc", train_file="glued.jsonl", validation_file="glued.jsonl"),
         "text_column_names": case("other"),
         "label_column_name": case("class"),
-        "skip_unlabeled": case(True, train_file="none.jsonl"),
+        "skip_unlabeled": case(True, train_file="unlabeled.jsonl"),
         "label_names_file": case("names.json", train_file="numbered.jsonl", validation_file="numbered.jsonl"),
         "metric_name": case("matthews_correlation", "eval"),
         "do_regression": case(True, train_file="numbered.jsonl", validation_file="numbered.jsonl"),
@@ -202,6 +202,7 @@ def folders(files):
         for name, rows in zip(("rows", "more", "empty"), rows_of(task), strict=True):
             write_jsonl(folder / f"{name}.jsonl", rows)
     write_jsonl(files / "numbered.jsonl", labeled(0, 1, 1, 0))
+    write_jsonl(files / "unlabeled.jsonl", labeled("ant", None, "bee", "cat"))
     write_jsonl(files / "glued.jsonl", labeled(0, 1, sentence1=["a", "b"], sentence2=["c", "d"], text=["e", "f"]))
     write_jsonl(files / "unanswerable.jsonl", [question(1), unanswerable(2)])
     write_jsonl(files / "tagged.jsonl", [{"tokens": ["the", "cat"], "pos_tags": ["D", "N"], "ner_tags": ["O", "B-x"]}])
@@ -288,7 +289,10 @@ def of_run(started, does, folder):
     seen["features"] = {name: split.features.to_list() for name, split in evaluation.splits.items()}
     for name, loader in (("batch", trainer.get_train_dataloader()), ("evaluated", trainer.get_eval_dataloader())):
         seen[name] = {column: values.tolist() for column, values in next(iter(loader)).items()}
-    seen["model"] = trainer.model.config.to_dict(), [float(values.sum()) for values in trainer.model.parameters()]
+    seen["model"] = (
+        trainer.model.config.to_dict(),
+        [values.detach().sum().item() for values in trainer.model.parameters()],
+    )
     seen["parameters"] = {name: [*values.shape] for name, values in trainer.model.named_parameters()}
     seen["tokens"] = trainer.processing_class.init_kwargs, len(trainer.processing_class)
     seen["arguments"] = {name: value for name, value in trainer.args.to_dict().items() if name in OF_TRANSFORMERS}
