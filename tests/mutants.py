@@ -33,7 +33,7 @@ ROOMS = {
     "tokenizers": ("models/tokenization_*.py", "models/sla_al*.py", "models/sla_p*.py", "models/negation_*.py"),
     "readers": ("data/*.py",),
     "metrics": ("metrics/*.py",),
-    "statistics": ("studies/compare.py", "studies/search_space.py", "tasks/splits.py", "tasks/run.py"),
+    "statistics": ("studies/compare.py", "studies/search_space.py", "training/splits.py", "training/run.py"),
 }
 
 SWAPS = {
