@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import cool, local_encoders, oa, sam, sla  # noqa: F401 (registers the cases)
+from benchmarks import cases  # noqa: F401 (registers the cases)
 from benchmarks.measure import environment, measure
 from benchmarks.registry import CASES, MEASURED, Case
 from hf_localattn.files import atomic_write

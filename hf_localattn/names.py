@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import sys
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import yaml
 
+import hf_localattn.models as models  # not `from`, which would import all of it
 from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.parsing import read_json
 from hf_localattn.resources import NAMED_BACKBONES
@@ -86,13 +88,101 @@ _PACKAGE = Path(__file__).parent
 MODELS = _PACKAGE / "models"
 """Folder of the files that are saved with checkpoints."""
 
+NOTES = ("title", "summary", "paper", "url", "bibtex", "inputs", "limits")
+"""Texts that each family has in its `card.yaml`."""
+
 SAMPLES = _PACKAGE / "resources" / "samples"
 """Folder of small files of all formats."""
 
 
+GROUP = "hf_localattn.families"
+"""Group of entry points with families of other packages: the name of a family, and the package that is its folder."""
+
+_registered: dict[str, str] = {}
+"""Packages of families that a program has registered, by name."""
+
+
+class BrokenFamily(ValueError):
+    """A family of another package cannot be used."""
+
+    def __init__(self, name: str, problem: object):
+        told = " ".join(str(problem).split()) or type(problem).__name__
+        package = family_packages()[name]
+        super().__init__(
+            f"The family {name!r} of the package {package} cannot be used: {told}. Repair or uninstall it."
+        )
+
+
+@cache
+def _installed() -> dict[str, str]:
+    here = sorted(path.parent.name for path in (_PACKAGE / "families").glob("*/card.yaml"))
+    families = {folder.replace("_", "-"): f"hf_localattn.families.{folder}" for folder in here}
+    for point in sorted(entry_points(group=GROUP)):
+        families.setdefault(point.name, point.value)
+    return families
+
+
+def family_packages() -> dict[str, str]:
+    """Return the package of each family by name, whose folder has `entry.py`, `card.yaml` and, elsewhere, `models/`.
+
+    Nothing is imported.
+    """
+    return _installed() | _registered
+
+
+def family_clashes() -> list[tuple[str, str]]:
+    """Return name and package of each family that is left out, because another one has its name."""
+    points = [(point.name, point.value) for point in entry_points(group=GROUP)]
+    return [(name, package) for name, package in points if family_packages()[name] != package]
+
+
+def add_family(name: str, package: str) -> None:
+    """Note the package of a family that a program registers."""
+    _registered[name] = package
+    _defaults.cache_clear()
+
+
 def family_names() -> list[str]:
-    """Return the names of all families. Each family has a file of text for its cards."""
-    return sorted(path.parent.name.replace("_", "-") for path in (_PACKAGE / "families").glob("*/card.yaml"))
+    """Return the names of all families."""
+    return sorted(family_packages())
+
+
+def package_folder(package: str) -> Path:
+    """Return the folder of the package of a family. Only parents of the package are imported.
+
+    Raises:
+        ImportError: There is no such package.
+    """
+    if package.startswith(f"{GROUP}."):
+        return _PACKAGE / "families" / package.rpartition(".")[2]
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(f"there is no package {package!r}")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def add_models(package: str) -> None:
+    """Make the files in `models/` of a family's package modules of `hf_localattn.models`, as their imports need.
+
+    Raises:
+        ImportError: There is no such package.
+        ValueError: A file has the name of a file of another family.
+    """
+    folder = package_folder(package) / "models"
+    if str(folder) in models.__path__ or not folder.is_dir():
+        return
+    for path in folder.glob("*.py"):
+        if any(Path(other, path.name).is_file() for other in models.__path__):
+            raise ValueError(f"{path} has the name of a file of another family")
+    models.__path__.append(str(folder))
+
+
+def model_file(name: str) -> Path | None:
+    """Return the file of this name that is saved with checkpoints of some family, or None."""
+    for package in family_packages().values():
+        with suppress(ImportError, ValueError):  # told when the family is used
+            add_models(package)
+    return next((path for folder in models.__path__ if (path := Path(folder, name)).is_file()), None)
 
 
 def family_notes(name: str) -> dict[str, Any]:
@@ -101,9 +191,20 @@ def family_notes(name: str) -> dict[str, Any]:
     `summary`, `inputs` and each of `limits` are templates of Jinja, with the fields of a model's configuration, its
     `task`, and `finds_cues`. `summary` may have one for each value of the field that chooses the layers, and `other`.
     A limit that is empty does not hold for the model. `placeholder` (*optional*) is a text of the card's program.
+
+    Raises:
+        BrokenFamily: The texts of a family of another package are missing or incomplete.
     """
-    path = _PACKAGE / "families" / name.replace("-", "_") / "card.yaml"
-    notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    package = family_packages()[name]
+    try:
+        path = package_folder(package) / "card.yaml"
+        notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        missing = [key for key in NOTES if key not in notes]
+        problem = f"{path} has no {', '.join(map(repr, missing))}" if missing else ""
+    except (ImportError, OSError, yaml.YAMLError, TypeError) as error:
+        problem = str(error)
+    if problem:
+        raise BrokenFamily(name, problem)
     return notes
 
 
@@ -114,21 +215,21 @@ def default_fields(family: str) -> dict[str, Any]:
 
 def default_settings(family: str) -> dict[str, Any]:
     """Return the defaults of the settings of a family's tokenizer."""
-    return _defaults(family, "Settings")
+    return dict(_defaults(family, "Settings"))
 
 
 @cache
 def _defaults(family: str, base: str) -> dict[str, Any]:
     """Return the defaults that a family declares in a class derived from `base` of `models/fields.py`.
 
-    The declarations are imported apart from `hf_localattn.models`, which would import torch and take seconds.
+    The declarations need no torch, which takes seconds to import.
     """
-    package = "hf_localattn_declarations"
-    if package not in sys.modules:
-        sys.modules[package] = ModuleType(package)
-        sys.modules[package].__path__ = [str(MODELS)]
-    fields = import_module(f"{package}.fields")
-    module = import_module(f"{package}.fields_{family.replace('-', '_')}")
+    fields = import_module(f"{models.__name__}.fields")
+    try:
+        add_models(family_packages()[family])
+        module = import_module(f"{models.__name__}.fields_{family.replace('-', '_')}")
+    except Exception as error:  # code of another package
+        raise BrokenFamily(family, error) from error
     for declaring in vars(module).values():
         if getattr(declaring, "__module__", "") == module.__name__ and issubclass(declaring, getattr(fields, base)):
             return {name: fields.as_in_files(getattr(declaring, name)) for name in fields.field_types(declaring)}
@@ -144,13 +245,16 @@ def find_family(name: str, *others: str) -> str:
     """Return the whole name of a family (or one of `others`), which may be given by its first part, such as "sla".
 
     Raises:
-        ValueError: There is no such family. The message lists all names.
+        ValueError: There is no such family, or there are several. The message lists the names.
     """
     names = [*family_names(), *others]
-    for whole_name in names:
-        if name in (whole_name, whole_name.partition("-")[0]):
-            return whole_name
-    raise ValueError(f"There is no family {name!r}. Choose one of {', '.join(names)}.")
+    if name in names:
+        return name
+    beginnings = [whole_name for whole_name in names if name == whole_name.partition("-")[0]]
+    if len(beginnings) == 1:
+        return beginnings[0]
+    problem = f"The family {name!r} is one of several" if beginnings else f"There is no family {name!r}"
+    raise ValueError(f"{problem}. Choose one of {', '.join(beginnings or names)}.")
 
 
 def split_paths(option: str) -> list[str]:

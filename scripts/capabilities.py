@@ -20,7 +20,7 @@ from transformers import AutoModel
 from transformers.utils import logging as transformers_logging
 
 from hf_localattn.families import FAMILIES
-from tests.models.tiny import TRACEABLE, adapted, tiny_model, token_ids
+from tests.models.tiny import adapted, tiny_model, token_ids
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "backbones.md"
@@ -109,7 +109,7 @@ CAPABILITIES: dict[str, Callable[[Any], bool]] = {
 
 def subject(family: str, backbone: str, capability: str) -> Any:
     """Return the model to test: the family's default, or, to compile, a setting that can be one graph."""
-    return tiny_model(family, backbone=backbone, **TRACEABLE.get(family, {}) if capability == "compile" else {})
+    return tiny_model(family, backbone=backbone, **FAMILIES[family].facts.traceable if capability == "compile" else {})
 
 
 def can(check: Callable[[Any], bool], model: Any) -> bool:

@@ -16,10 +16,18 @@ from typing import Any
 from latex2mathml.converter import convert
 from typer.main import get_command
 
+from hf_localattn.families import FAMILIES
 from hf_localattn.names import SCRIPTS
 from hf_localattn.settings.recipes import recipes_of
 
 ROOT = Path(__file__).parents[1]
+
+
+def on_config(config: Any, **_: Any) -> None:
+    """Put the pages of the families into the navigation, before the other pages of its part "Families"."""
+    (pages,) = (part["Families"] for part in config["nav"] if "Families" in part)
+    names = sorted(path.stem for path in (ROOT / "docs" / "families").glob("*.md") if path.stem != "index")
+    pages[1:1] = [{name.upper(): f"families/{name}.md"} for name in names]
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -59,6 +67,21 @@ def commands() -> str:
     return "\n".join(parts)
 
 
+def models() -> str:
+    """Return the reference of the model classes of all families."""
+    return _reference(*(model for family in FAMILIES.values() for model in family.classes.values()))
+
+
+def configurations() -> str:
+    """Return the reference of the configuration classes of all families."""
+    return _reference(*(family.config for family in FAMILIES.values()))
+
+
+def tokenizers() -> str:
+    """Return the reference of the tokenizers that families have."""
+    return _reference(*filter(None, (family.tokenizer for family in FAMILIES.values())))
+
+
 def recipes() -> str:
     """Return a table of the recipes of all scripts."""
     rows = ["| script | recipe | trains | measured |", "|---|---|---|---|"]
@@ -82,9 +105,17 @@ def contributing() -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "changelog": changelog,
     "commands": commands,
+    "configurations": configurations,
     "contributing": contributing,
+    "models": models,
+    "tokenizers": tokenizers,
     "recipes": recipes,
 }
+
+
+def _reference(*classes: type) -> str:
+    """Return the lines that mkdocstrings replaces by the documentation of classes."""
+    return "\n\n".join(sorted(f"::: hf_localattn.{documented.__name__}" for documented in classes))
 
 
 def _root_page(name: str) -> str:

@@ -75,7 +75,7 @@ def test_an_entry_is_complete(name):
     }
     defaults = {field: getattr(family.config, field) for field in family_fields(family.config)}
     assert default_fields(name) == json.loads(json.dumps(defaults))
-    config = family.config(**family.tiny_fields)
+    config = family.config(**family.facts.tiny_fields)
     assert family_of(config) is family
     assert family.ablations
     for view in (family.local_map, family.gates, family.token_weights):

@@ -9,6 +9,7 @@ import pytest
 
 import hf_localattn
 from hf_localattn.families import FAMILIES
+from hf_localattn.names import family_packages
 
 SNAPSHOT = Path(__file__).with_name("public_names.json")
 MODULES = (
@@ -23,9 +24,17 @@ MODULES = (
 )
 
 
+def names_of_families():
+    """Return the names of the classes of all families here: they follow from the families."""
+    here = [family for name, family in FAMILIES.items() if family_packages()[name].startswith("hf_localattn.")]
+    classes = [[family.config, family.tokenizer, *family.classes.values()] for family in here]
+    return {documented.__name__ for of_family in classes for documented in of_family if documented is not None}
+
+
 def public_names():
-    """Return the names in `__all__` of each module that users import from."""
-    return {module: sorted(importlib.import_module(module).__all__) for module in MODULES}
+    """Return the names in `__all__` of each module that users import from, without those of families."""
+    names = {module: {*importlib.import_module(module).__all__} - names_of_families() for module in MODULES}
+    return {module: sorted(of_module) for module, of_module in names.items()}
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -40,6 +49,8 @@ def test_public_names_are_those_of_the_snapshot(module):
 
 
 def test_the_package_has_the_names_of_its_models():
+    missing = names_of_families() ^ {name for name in hf_localattn.models.__all__ if name[0].isupper()}
+    assert not missing, "Name exactly the classes of families in `__all__` of models/public.py."
     assert set(hf_localattn.models.__all__) < set(hf_localattn.__all__)
     namespace = {}
     exec("from hf_localattn import *", namespace)  # by a list that is made when it is asked for

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn import models, names
+from hf_localattn.families.facts import Facts
 from hf_localattn.installed.backbones import check_config_fields
 from hf_localattn.installed.files import quiet_weights
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
@@ -30,9 +32,11 @@ class View:
         settings: Description of the fields that enable the weights, for error messages.
         title: Name of local attention between tokens.
         by_default: True if local attention is shown by default instead of the encoder's self-attention.
-        matrix: Function from the local attention of a layer and the padding mask (B, L) to a matrix (B, L, columns).
-            The columns are all tokens, or those of the family's query in order, then padding. Defaults to the mean
-            over heads.
+        matrix: Function from the local attention of a layer and the padding mask (B, L) to (B, rows, columns).
+            Rows are all tokens, or what `rows` names. Columns are all tokens, or those of the family's query in order,
+            then padding. Defaults to the mean over heads.
+        rows: Function from a configuration to the names of the rows, if they are not tokens, such as hops.
+        row_label: Description of the rows.
         layers: Function from a configuration to the indices of the layers with gates, from 0.
     """
 
@@ -41,6 +45,8 @@ class View:
     title: str = ""
     by_default: bool = True
     matrix: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = lambda weights, mask: weights.double().mean(1)
+    rows: Callable[[Any], Sequence[str]] | None = None
+    row_label: str = "attending token"
     layers: Callable[[Any], Sequence[int]] = lambda config: ()
 
 
@@ -48,10 +54,12 @@ class View:
 class Family:
     """A family of models: its classes, and all other differences between families.
 
-    The text of its model cards is in `<model_type>.yaml` in the folder of its entry, which `names.family_notes` reads.
+    The text of its model cards is in `card.yaml` in the folder of its entry, which `names.family_notes` reads.
 
     Attributes:
         config: Configuration class. Its `model_type` is the name of the family.
+        modules: Names of the model files with its classes and with layers that no class imports, such as those of
+            baselines. Defaults to the modeling file.
         tokenizer: `BackboneTokenizer` class, or None if the family uses the backbone's tokenizer.
         example: Example text on model cards.
         query: Name of the input that marks the tokens of a query, (B, L), or None.
@@ -62,10 +70,10 @@ class Family:
         gates: View of gates for `hf_localattn.inspection`, or None.
         token_weights: View of token weights for `hf_localattn.inspection`, or None.
         sample_inputs: Function from an attention mask (B, L) to valid additional inputs, for tests and export.
-        tiny_fields: Fields that keep the new layers tiny, for tests.
     """
 
     config: type[LocalAttentionConfig]
+    modules: Sequence[str] = ()
     tokenizer: Any = None
     example: str = "The baker Mira grows white roses."
     query: str | None = None
@@ -76,25 +84,48 @@ class Family:
     gates: View | None = None
     token_weights: View | None = None
     sample_inputs: Callable[[torch.Tensor], dict[str, torch.Tensor]] = lambda mask: {}
-    tiny_fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """Name of the family, the `model_type` of its configurations."""
         return self.config.model_type
 
+    @cached_property
+    def classes(self) -> dict[str, Any]:
+        """Classes of the family by the ending of their names, such as "Model" and "ForTokenClassification"."""
+        usual = self.config.__module__.rpartition(".")[2].replace("configuration_", "modeling_")
+        modules = [import_module(f"{models.__name__}.{name}") for name in self.modules or (usual,)]
+        prefix = self.config.__name__.removesuffix("Config")
+        return {
+            name.removeprefix(prefix): value
+            for module in modules
+            for name, value in vars(module).items()
+            if name.startswith(prefix) and isinstance(value, type) and issubclass(value, PreTrainedModel)
+        }
+
     @property
     def model(self) -> type[PreTrainedModel]:
         """Class of the model without a head."""
-        model: type[PreTrainedModel] = getattr(models, self.config.__name__.replace("Config", "Model"))
+        model: type[PreTrainedModel] = self.classes["Model"]
         return model
 
     @cached_property
     def heads(self) -> dict[str, type[PreTrainedModel]]:
         """Model class of each task, a key of `AUTO_CLASSES`."""
-        prefix = self.config.__name__.removesuffix("Config")
-        classes = {task: f"{prefix}{ending}" for task, ending in names.CLASS_ENDINGS.items()}
-        return {task: getattr(models, name) for task, name in classes.items() if hasattr(models, name)}
+        endings = names.CLASS_ENDINGS.items()
+        return {task: self.classes[ending] for task, ending in endings if ending in self.classes}
+
+    def check_classes(self) -> None:
+        """Raise `ValueError` if the family lacks a class that its configurations name."""
+        if missing := [ending for ending in self.config.heads.values() if ending not in self.classes]:
+            name = f"{self.config.__name__.removesuffix('Config')}{missing[0]}"
+            raise ValueError(f"it has no class {name}: write it, or set `heads` of {self.config.__name__}")
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Facts for tests, `FACTS` of `facts.py` in the folder of the family."""
+        facts: Facts = import_module(f"{names.family_packages()[self.name]}.facts").FACTS
+        return facts
 
     @cached_property
     def fields(self) -> dict[str, Field]:

@@ -19,7 +19,7 @@ from hf_localattn.errors import join_names, loading
 from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.installed.policy import NAMED, REFUSED, harmless, judge_folder, matches
 from hf_localattn.installed.policy_table import READ, REFUSED_FILES
-from hf_localattn.names import HUB_ID, MODELS, family_names, read_config
+from hf_localattn.names import HUB_ID, MODELS, family_names, model_file, read_config
 from hf_localattn.parsing import parse_json, read_utf8
 
 # Verdicts on code. The policy has two more: NAMED is allowed, and REFUSED is what loading refuses.
@@ -213,7 +213,7 @@ class _Comparison:
             if not modules:
                 self.add(name, REFUSED, f"{note}, which is no code of this folder. Remove it.")
             for module in modules:
-                self.expected[_join(place, module)] = MODELS / module
+                self.expected[_join(place, module)] = model_file(module) or MODELS / module
 
     def compare_code(self, names: Iterable[str]) -> None:
         """Compare all code files, and those that entries expect, with the package's."""
@@ -295,7 +295,7 @@ def _entries(content: Any, where: str = "", *, names_code: bool = False) -> Iter
 def _modules_of(name: str) -> set[str]:
     """Return the package's files that a class needs, named as `module.Class`; none if it is not the package's."""
     match = re.fullmatch(r"([a-z]\w*)\.[A-Z]\w*", name)
-    if match is None or not (MODELS / f"{match[1]}.py").is_file():
+    if match is None or model_file(f"{match[1]}.py") is None:
         return set()
     modules: set[str] = set()
     waiting = [match[1]]
@@ -303,7 +303,8 @@ def _modules_of(name: str) -> set[str]:
         module = f"{waiting.pop()}.py"
         if module not in modules:
             modules.add(module)
-            waiting += RELATIVE_IMPORT.findall((MODELS / module).read_text(encoding="utf-8"))
+            if source := model_file(module):
+                waiting += RELATIVE_IMPORT.findall(source.read_text(encoding="utf-8"))
     return modules
 
 

@@ -26,9 +26,9 @@ class AttentionMap:
     """Attention weights between tokens.
 
     Attributes:
-        tokens: Attending tokens, the rows.
+        tokens: Names of the rows: attending tokens, or what the family's view shows, such as hops.
         sources: Attended tokens, the columns: the query's tokens for orthogonal attention, else `tokens`.
-        weights: (tokens, sources).
+        weights: (rows, columns).
         title: Description of the map.
         row_label: Label of the rows.
         column_label: Label of the columns.
@@ -99,6 +99,10 @@ def attention_map(
     mean = torch.stack([matrices[layer][0].double() for layer in chosen]).mean(0).cpu().numpy()
     family = family_of(model.config)
     query = None if view is None or family is None else family.query
+    names = [tokens[place] for place in rows]
+    if view is not None and view.rows is not None:
+        names = list(view.rows(model.config))
+        rows = np.arange(len(names))
     if family is None or query is None:
         weights = mean[np.ix_(rows, columns)]
     else:
@@ -111,11 +115,11 @@ def attention_map(
     if are_equal(weights):
         title = f"{title}; {EQUAL}"
     return AttentionMap(
-        tokens=tuple(tokens[place] for place in rows),
+        tokens=tuple(names),
         sources=tuple(tokens[place] for place in columns),
         weights=weights,
         title=title,
-        row_label="attending token",
+        row_label="attending token" if view is None else view.row_label,
         column_label="attended token" + (" of the query" if query is not None else ""),
         layers=tuple(chosen),
     )

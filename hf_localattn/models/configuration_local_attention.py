@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import inspect
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -345,13 +346,13 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
             waiting += get_relative_imports(source)
 
     def _code_file(self, module: str) -> Path:
-        """Search three places for the file of a module: this folder, the model's folder, the Hub repository.
+        """Search for the file of a module: in this folder, in those of family and model, in the Hub repository.
 
         transformers keeps only the modules that it needed. Others are downloaded from the same commit, not run.
         """
         name = f"{module}.py"
         here = Path(__file__).parent
-        for folder in (here, Path(self.code_folder)):
+        for folder in (here, Path(inspect.getfile(type(self))).parent, Path(self.code_folder)):
             if (folder / name).is_file():
                 return folder / name
         revision = here.name if re.fullmatch("[0-9a-f]{40}", here.name) else None  # the commit of code from the Hub

@@ -12,6 +12,7 @@ from transformers import (
 )
 
 from hf_localattn import CoolConfig, CoolModel, outlook_attention, outlook_attention_matrix
+from hf_localattn.families.cool.facts import OUTLOOKERS
 from hf_localattn.models.cool_local_encoder import Fusion, LocalEncoder
 from tests.models.naive import (
     MASK,
@@ -24,7 +25,7 @@ from tests.models.naive import (
     saved,
     with_gradients,
 )
-from tests.models.tiny import COMMON, OUTLOOKERS, tiny_model, token_ids
+from tests.models.tiny import COMMON, tiny_model, token_ids
 from tests.reference import cool as reference
 from tests.reference import cool_baselines as baselines
 

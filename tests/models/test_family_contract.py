@@ -20,7 +20,6 @@ from tests.models.tiny import (
     ENCODER_HEADS,
     MARKED_CASES,
     OTHER_FIELD,
-    TRACEABLE,
     ablations_of,
     adapted,
     at_tokens,
@@ -42,9 +41,6 @@ from tests.models.tiny import (
 
 EAGER_ONLY = ("deberta-v2", "xlnet", "mpnet")
 WITHOUT_CHECKPOINTING = ("albert", "xlnet", "mpnet")
-CAPABLE = {"oa-xlnet": {"backbone": "bert"}}
-"""On what a family shows export where its default backbone cannot be exported."""
-
 SHARED_HEADS = pytest.mark.slow(reason="tracing takes long, and a head is a layer or two on what is traced headless")
 LARGE_GRAPH = pytest.mark.slow(reason="XLNet's graph alone takes as long as all others")
 MORE_SIZES = pytest.mark.slow(reason="a graph for any size takes ten seconds to compile")
@@ -211,26 +207,8 @@ def test_a_loss_of_logits_and_labels_is_the_models(name, task, backbone, fields)
 # --- new layers
 
 
-def like_torch(weight):
-    return (3 * weight.shape[-1]) ** -0.5  # of a uniform distribution up to 1 / sqrt(number of inputs)
-
-
-STARTS = [
-    ("cool", {"use_conv": False, "initializer_range": 0.05}, "local_encoder.*weight", lambda weight: 0.05),
-    ("cool", {"local_attention": "gat"}, "_vector", lambda weight: (2 / (2 * weight.shape[1] + 1)) ** 0.5),
-    ("cool", {"local_attention": "hgt"}, r"layers.*\.(attention|message)$", lambda weight: weight.shape[1] ** -0.5),
-    ("cool", {"local_attention": "hgt"}, "prior", lambda weight: 1.0),
-    ("sla-bert", {}, "gate.bias", lambda weight: 0.0),
-    ("sla-bert", {"gate_bias_init": -3.0}, "gate.bias", lambda weight: 3.0),
-    ("sla-bert", {"local_attention": "sgnet"}, "mixture", lambda weight: 0.0),
-    ("oa-xlnet", {}, "blocks.*(?<!norm).weight", like_torch),
-    ("sam-roberta", {"use_bilstm": False}, "sequential.*weight", like_torch),
-    ("sam-roberta", {}, "lstm.weight_hh", like_torch),
-    ("sam-roberta", {"learn_fam_threshold": True}, "threshold_bias", lambda weight: 2.197),
-    ("oa-xlnet", {"encoder_states": "mix"}, "layer_scores", lambda weight: 0.0),
-    ("oa-xlnet", {"encoder_states": "mix"}, "layer_mix.scale", lambda weight: 1.0),
-]
-"""Families, fields, new parameters by name, and the root of their mean square."""
+STARTS = [(name, *start) for name, family in FAMILIES.items() for start in family.facts.starts]
+NEW_PARAMETERS = [(name, *counted) for name, family in FAMILIES.items() for counted in family.facts.new_parameters]
 
 
 @pytest.mark.parametrize(
@@ -258,29 +236,6 @@ def test_new_layers_keep_the_scale_of_their_input(name, inputs):
     for row, fields in ablations_of(name).items():
         states = run(FAMILIES[name].model(tiny_config(name, **fields)).eval(), **inputs).last_hidden_state
         assert 0.004 < states.std() < 5.0, row  # a BiLSTM, a sigmoid or a fusion make it small
-
-
-OA_BLOCKS = {"em": 6_006_528, "emb": 6_745_344, "c": 6_080_352, "ca": 6_825_408}
-H, LINEAR = 768, 768 * 768 + 768
-NEW_PARAMETERS = [
-    ("cool", {"local_attention": "none"}, 0),
-    ("cool", {"local_attention": "deeper"}, 3 * 7_087_872),
-    ("cool", {"local_attention": "conv"}, 100 * (3 + 4 + 5) * H + 300),
-    ("cool", {"local_attention": "dynamic_conv"}, 3 * (3 * LINEAR + H * 3 * 12)),
-    ("cool", {"local_attention": "visual_outlook"}, 3 * (2 + 81 * 2 + 2 + 2)),
-    ("cool", {"local_attention": "rgcn"}, 3 * (LINEAR + H * H)),
-    ("cool", {"local_attention": "gat"}, 3 * (H * H + 3 * H)),
-    ("cool", {"local_attention": "hgt"}, 3 * (3 * LINEAR + H * H + 2 * 12 * 64 * 64 + 12)),
-    ("cool", {}, (100 * 12 * H + 300) + 2 * (2 * (300 * 300 + 300) + 812_700)),
-    ("sla-bert", {}, 12 * 769),
-    ("sla-bert", {"sla_layers": [1, 3]}, 2 * 769),
-    *(("oa-xlnet", {"local_attention": kind}, 2 * size) for kind, size in OA_BLOCKS.items()),
-    ("sam-roberta", {"use_bilstm": False}, (2 * H * 48 + 48 + H) + (2 * 512 * 32 + 32 + 512)),
-    ("sam-roberta", {}, 2 * 4 * 256 * (H + 512 + 2 * 256 + 2 * 2) + 2 * (2 * 512 * 32 + 32 + 512)),
-    ("sam-roberta", {"use_bilstm": False, "use_fam": False, "tam_ffn": "token"}, 3 * 16),
-    ("sam-roberta", {"pooling": "none", "encoder_states": "mix"}, 13 + 1),
-    ("sam-roberta", {"pooling": "none", "encoder_states": [0, 12]}, 0),
-]
 
 
 @pytest.mark.parametrize(("name", "fields", "count"), NEW_PARAMETERS, ids=str)
@@ -390,7 +345,7 @@ def test_half_precision(model, inputs, task, dtype):
 @pytest.mark.parametrize("sizes", [[], pytest.param([(2, 6), (3, 9), (2, 7)], marks=MORE_SIZES)], ids=["one", "many"])
 def test_compiles_as_one_graph(case, sizes, inputs, task):
     """As it is trained, with a second graph for all further sizes, as a bare backbone has."""
-    model = with_one_layer(tiny_model(*case, **TRACEABLE.get(case[0], {}))).train()
+    model = with_one_layer(tiny_model(*case, **FAMILIES[case[0]].facts.traceable)).train()
     torch.compiler.reset()
     counter = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(model, fullgraph=True, backend=counter)
@@ -408,7 +363,7 @@ def test_compiles_as_one_graph(case, sizes, inputs, task):
 
 @pytest.mark.parametrize("case", TRACED, ids="-".join)
 def test_exports_with_any_batch_and_length(case, inputs):
-    model = with_one_layer(tiny_model(*case, **CAPABLE.get(case[0], {})))
+    model = with_one_layer(tiny_model(*case, backbone=FAMILIES[case[0]].facts.export_backbone))
     inputs = adapted(model, **inputs)
     batch, length = inputs["input_ids"].dim() - 2, inputs["input_ids"].dim() - 1
     shape = {batch: torch.export.Dim("batch", min=2, max=16), length: torch.export.Dim("length", min=2, max=40)}

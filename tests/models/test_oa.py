@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.configuration_oa_xlnet import OaXLNetConfig
+from hf_localattn.models.fields_oa_xlnet import INTERACTIONS
 from hf_localattn.models.oa_attention import OrthogonalAttention, OrthogonalAttentionBlock, add_text
 from hf_localattn.resources import tiny_backbone
 from tests.models.naive import (
@@ -20,7 +21,7 @@ from tests.models.naive import (
     saved,
     with_gradients,
 )
-from tests.models.tiny import INTERACTIONS, at_tokens, gradients, tiny_model, token_ids
+from tests.models.tiny import at_tokens, gradients, tiny_model, token_ids
 from tests.reference import oa as reference
 
 SIZE, HEADS = 18, 2  # d_k = 9, whose root is an odd number of its own
@@ -93,7 +94,7 @@ def head_parameters(module, number, local_attention, kv_sharing="trunk", query_s
 
 class TestAttention(EqualsLoop):
     cases = CASES
-    few = INTERACTIONS
+    few = tuple(INTERACTIONS)
     masks = (CONTEXT, QUERIES)
     shapes = (((1, 1), (1, 1)), ((2, 7), (2, 1)), ((3, 1), (3, 2)), ((1, 5), (1, 3)))
     scales = (1,)  # a product of features overflows sooner

@@ -55,7 +55,7 @@ def save(name, task, folder, marker=False, **fields):
     """Save a random model of a family and its tokenizer, and return the model."""
     torch.manual_seed(3)
     family = FAMILIES[name]
-    model = family.heads[task].from_backbone(tiny_backbone(), **family.tiny_fields, **fields)
+    model = family.heads[task].from_backbone(tiny_backbone(), **family.facts.tiny_fields, **fields)
     torch.nn.init.normal_(next(module for module in model.modules() if hasattr(module, "out_features")).weight)
     settings = {"parser": PARSER} if family.parse else {}
     tokenizer = family.adapt_tokenizer(AutoTokenizer.from_pretrained(tiny_backbone()), model, **settings)

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from transformers import Trainer, TrainingArguments
 
+from hf_localattn.families.sam_roberta.facts import FACTS
 from hf_localattn.models.configuration_sam_roberta import SamRobertaConfig
 from hf_localattn.models.modeling_sam_roberta import SamRobertaForSequenceClassification, SamRobertaModel
 from hf_localattn.models.sam_attention import FeatureAttention, SequentialAttention, TokenAttention
@@ -12,7 +13,7 @@ from hf_localattn.models.sam_baselines import DiSAN, RecurrentAttention
 from hf_localattn.models.sam_bilstm import RecurrentEncoder
 from hf_localattn.models.sam_entmax import entmax15
 from tests.models.naive import MASK, EqualsLoop, assert_same, pair, random_states, randomized
-from tests.models.tiny import SAM_ROWS, SAM_SIZES, loss, main_outputs, run, tiny_config, tiny_model, token_ids
+from tests.models.tiny import ablations_of, loss, main_outputs, run, tiny_config, tiny_model, token_ids
 from tests.reference import sam as reference
 
 SIZE, LONGEST = 9, 11
@@ -217,10 +218,10 @@ def model_loop(model, row, real):
     return [*(one(row, real, is_weighed) for one in (reference.pooled, reference.per_token)), features, tokens]
 
 
-@pytest.mark.parametrize("fields", SAM_ROWS.values(), ids=SAM_ROWS)
+@pytest.mark.parametrize("fields", ablations_of("sam-roberta").values(), ids=ablations_of("sam-roberta"))
 def test_a_model_equals_the_loop(fields):
     """The vector is the mean, or the sum of token states times their weights; token heads read weights of mean 1."""
-    model = randomized(tiny_model("sam-roberta", **{**SAM_SIZES, **fields}), scale=0.4)
+    model = randomized(tiny_model("sam-roberta", **fields), scale=0.4)
     shown = {"output_hidden_states": True, "output_attentions": True}
     with torch.no_grad():
         output = model(token_ids(*TOKENS.shape), attention_mask=TOKENS.long(), **shown)
@@ -244,11 +245,11 @@ TEXTS = "text-classification"
 
 
 def tiny_sam_config(**fields):
-    return tiny_config("sam-roberta", **{**SAM_SIZES, "dropout": 0.0, **fields})
+    return tiny_config("sam-roberta", **{**FACTS.row_fields, "dropout": 0.0, **fields})
 
 
 def tiny_sam(task="headless", **fields):
-    return tiny_model("sam-roberta", task, **{**SAM_SIZES, "dropout": 0.0, **fields})
+    return tiny_model("sam-roberta", task, **{**FACTS.row_fields, "dropout": 0.0, **fields})
 
 
 @pytest.mark.parametrize("task", [TEXTS, "multiple-choice"])

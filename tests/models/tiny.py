@@ -2,7 +2,6 @@
 
 import copy
 from functools import cache
-from itertools import product
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from transformers import CONFIG_MAPPING, MODEL_FOR_MASKED_LM_MAPPING
 
 from hf_localattn.families import FAMILIES
 from hf_localattn.models.fields import field_types, values_of
-from hf_localattn.models.fields_cool import BASELINES
+from hf_localattn.models.modeling_on_encoder import EncoderStates
 from hf_localattn.models.task_heads import LocalMultipleChoiceOutput, MultipleChoiceHead
 
 by_index = pytest.mark.skipif(
@@ -58,13 +57,10 @@ TINY_BACKBONES = {
     "xlnet": {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 37, "vocab_size": VOCABULARY},
 }
 
-TINY_FIELDS = {name: dict(family.tiny_fields) for name, family in FAMILIES.items()}
+TINY_FIELDS = {name: dict(family.facts.tiny_fields) for name, family in FAMILIES.items()}
 
 # A field of each family, with a value that is not its default.
 OTHER_FIELD = {name: next(iter(family.ablations[0].items())) for name, family in FAMILIES.items()}
-
-# With what a family compiles to one graph: torch does not trace into the packing of a BiLSTM's rows.
-TRACEABLE = {"sam-roberta": {"use_bilstm": False}}
 
 # Generation has backbones and inputs of its own: tests/models/test_generation.py.
 ENCODER_HEADS = {
@@ -232,74 +228,14 @@ def choices(config_class: Any, field: str) -> tuple[str, ...]:
     return values_of(field_types(config_class)[field])
 
 
-INTERACTIONS = ("em", "emb", "c", "ca")
-
-PLACED = ("outlook", "conv", *BASELINES)
-"""Local encoders of COOL that stand below, above or beside its backbone."""
-
-OUTLOOKERS = {
-    "with convolutions": {},
-    "without": {"use_conv": False},
-    "average pooling": {"conv_pooling": "avg", "conv_kernel_sizes": [1, 2, 4]},
-    "centered": {"conv_alignment": "same", "conv_kernel_sizes": [3, 7]},
-    "shared heads": {"outlook_num_heads": 5, "outlook_kernel_size": 5},
-    "joint softmax": {"outlook_softmax": "window", "mask_outside_window": True},
-    "more layers": {"num_local_layers": 4, "num_ffn_layers": 2, "use_layer_norm": True},
-    "no layers": {"num_local_layers": 0},
-    "no biases": {"qkv_bias": False},
-}
-LOCAL_ENCODERS = [
-    {"local_attention": "none"},
-    {"local_attention": "deeper", "num_extra_layers": 1},
-    *({"mode": mode, "local_attention": kind} for mode, kind in product(("g2l", "l2g", "g&l"), PLACED)),
-    *({"mode": mode, "use_conv": False} for mode in ("g2l", "l2g", "g&l")),
-    *({"mode": "g&l", "fusion": fusion} for fusion in ("sum", "gate")),
-    {"local_attention": "dynamic_conv", "outlook_kernel_size": 5},
-    {"local_attention": "gat", "graph_window": 2},
-    *({"mode": mode, "encoder_states": [0, -1]} for mode in ("l2g", "g&l")),
-    {"fusion": "gate", "encoder_states": [0, -1]},
-]
-
-# Each of the paper's tables, and what they leave open.
-SAM_ROWS = {
-    **{pooling: {"pooling": pooling} for pooling in choices(FAMILIES["sam-roberta"].config, "pooling")},
-    "-fam": {"use_fam": False},
-    "-tam": {"use_tam": False},
-    "tam+fam": {"attention_order": "tam_fam"},
-    "delta": {"fam_threshold": 0.1},
-    "learned": {"learn_fam_threshold": True},
-    "token ffn": {"tam_ffn": "token"},
-    "sum": {"bilstm_merge": "sum"},
-    "no lstm": {"use_bilstm": False},
-}
-# Hidden layers wide enough that none falls silent as a whole.
-SAM_SIZES = {"fam_reduction": 1, "tam_max_length": 20, "bilstm_hidden_size": 6, "disan_hidden_size": 5}
-
-SIZES_OF = {"oa-xlnet": {"oa_num_heads": 2}, "sam-roberta": SAM_SIZES}  # OA's heads are squares
-"""Fields that all rows of a family have."""
-
 STATES = {"a mix": {"encoder_states": "mix"}, "two layers": {"encoder_states": [1, -1]}}
 """States that the layers of all families on top of an encoder can read."""
 
-MORE = {
-    "cool": {**OUTLOOKERS, **{"-".join(map(str, fields.values())): fields for fields in LOCAL_ENCODERS}, **STATES},
-    "sla-bert": {
-        **{kind: {"local_attention": kind} for kind in choices(FAMILIES["sla-bert"].config, "local_attention")},
-        "three layers of sgnet": {"local_attention": "sgnet", "num_sgnet_layers": 3},
-    },
-    "oa-xlnet": {
-        f"{interaction}-{sharing}": {"local_attention": interaction, "kv_sharing": sharing}
-        for interaction, sharing in product(INTERACTIONS, ("trunk", "none", "all"))
-    }
-    | STATES,
-    "sam-roberta": SAM_ROWS | STATES,
-}
-"""Rows that the entries of the registry need not declare."""
-
 
 def ablations_of(name: str) -> dict[str, dict[str, Any]]:
-    """The rows that a family's entry declares, and those in `MORE`, each once."""
-    more = MORE.get(name, {})
-    declared = [fields for fields in FAMILIES[name].ablations if fields not in more.values()]
+    """The ablations that a family's fields declare, and the rows of its facts, each once."""
+    family = FAMILIES[name]
+    more = {**family.facts.rows, **(STATES if issubclass(family.model, EncoderStates) else {})}
+    declared = [fields for fields in family.ablations if fields not in more.values()]
     rows = {" ".join(f"{field}={value}" for field, value in fields.items()): fields for fields in declared} | more
-    return {row: {**SIZES_OF.get(name, {}), **fields} for row, fields in rows.items()}
+    return {row: {**family.facts.row_fields, **fields} for row, fields in rows.items()}

@@ -22,7 +22,7 @@ def loaded(name, task, **fields):
     head = family.heads[task]
     folder = tiny_backbone(generates=head.can_generate())
     labels = {"id2label": dict(enumerate(["O", "B-PER", "I-PER", "B-LOC"]))} if task == "token-classification" else {}
-    model = head.from_backbone(folder, **{**family.tiny_fields, **labels, **fields})
+    model = head.from_backbone(folder, **{**family.facts.tiny_fields, **labels, **fields})
     model.set_attn_implementation("eager")
     parser = {"parser": str(tiny_parser())} if family.parse else {}
     return model.eval(), family.adapt_tokenizer(AutoTokenizer.from_pretrained(folder), model, **parser)

@@ -34,11 +34,11 @@ def outlook_attention_matrix(weights: torch.Tensor, mask: torch.Tensor | None = 
 
 FAMILY = Family(
     config=CoolConfig,
+    modules=("cool_baselines", "cool_baselines_generation"),
     local_map=View(
         is_available=lambda config: config.local_attention == "outlook" and config.num_active_local_layers > 0,
         settings="local_attention=outlook",
         title="outlook attention",
         matrix=outlook_attention_matrix,
     ),
-    tiny_fields={"conv_filters": 5, "classifier_dropout": 0.0},
 )

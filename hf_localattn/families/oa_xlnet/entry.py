@@ -27,5 +27,4 @@ FAMILY = Family(
         title="orthogonal attention",
     ),
     sample_inputs=sample_query,
-    tiny_fields={"oa_dropout": 0.0, "classifier_dropout": 0.0},
 )

@@ -7,11 +7,10 @@ from hf_localattn.models import SamRobertaConfig
 
 FAMILY = Family(
     config=SamRobertaConfig,
+    modules=("sam_baselines", "sam_entmax"),
     length_limit="its tam_max_length; for longer texts set a larger one, or tam_ffn=token",
     token_weights=View(
         is_available=lambda config: config.has_tam or config.pooling == "rba",
         settings="pooling=sam and use_tam=true, or with pooling=rba",
     ),
-    # With width 1, a ReLU network may be dead from the start.
-    tiny_fields={"bilstm_hidden_size": 16, "fam_reduction": 2, "tam_hidden_size": 9, "dropout": 0.0},
 )

@@ -27,6 +27,7 @@ def sample_structure(mask: torch.Tensor) -> dict[str, torch.Tensor]:
 
 FAMILY = Family(
     config=SlaBertConfig,
+    modules=("sla_baselines", "sla_distances"),
     tokenizer=SlaBertTokenizer,
     parse="dep_heads",
     local_map=View(
@@ -41,5 +42,4 @@ FAMILY = Family(
         layers=lambda config: config.sla_layer_indices,
     ),
     sample_inputs=sample_structure,
-    tiny_fields={"syntax_threshold": 1},
 )
