@@ -24,6 +24,10 @@ class CheckpointError(Exception):
     """
 
 
+class DivergedError(ValueError):
+    """Weights or logits of a model are not numbers."""
+
+
 def join_names(names: Sequence[str], most: int = 10) -> str:
     """Join the first `most` names by commas and add the number of remaining names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -110,6 +110,17 @@ def format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def format_json(value: Any, **options: Any) -> str:
+    """Return a value as JSON. NaN and infinities become null, because JSON does not have them.
+
+    Args:
+        value: The value. What JSON cannot write is written as text.
+        **options: Arguments of `json.dumps`.
+    """
+    finite = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
+    return json.dumps(finite, **options)
+
+
 def format_assignments(values: Mapping[str, Any]) -> list[str]:
     """Return named values as `name=value` strings."""
     return [f"{name}={format_value(value)}" for name, value in values.items()]

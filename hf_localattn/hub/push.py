@@ -24,8 +24,8 @@ from hf_localattn.files import A_LINK, STAGING, claimed, is_regular
 from hf_localattn.hub.model_card import CARD, write_card
 from hf_localattn.hub.record import RECORD
 from hf_localattn.hub.verify import MISSING, verify_checkpoint
-from hf_localattn.installed.policy import REFUSED, check_folder, harmless
-from hf_localattn.installed.policy_table import READ
+from hf_localattn.installed.policy import REFUSED, check_folder, harmless, matches
+from hf_localattn.installed.policy_table import READ, REFUSED_FILES
 from hf_localattn.names import read_config
 
 logger = logging.getLogger(__name__)
@@ -195,9 +195,9 @@ def check_checkpoint(folder: Path, where: Path | None = None) -> None:
         check_folder(folder)
         return
     code = verify_checkpoint(folder, subfolders=False)
-    refused = [file for file in code.others if file.verdict == REFUSED and _matches(file.name, (*READ, *SHARED))]
-    for file in refused:
-        raise CheckpointError(f"{where / file.label}: {file.note}")
+    for file in code.others:  # others, such as a link to a log, are neither read nor uploaded
+        if file.verdict == REFUSED and matches(Path(file.name).name, (*READ, *SHARED, *REFUSED_FILES)):
+            raise CheckpointError(f"{where / file.label}: {file.note}")
     others = [file for file in code.others if _matches(file.name, SHARED) or file.verdict == MISSING]
     if others and folder == where:
         differing = ", ".join(f"{file.label} ({file.verdict})" for file in others)

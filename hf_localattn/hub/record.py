@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from hf_localattn.files import atomic_write
 from hf_localattn.names import NO_SCORES, RESULTS, RIVALS
-from hf_localattn.parsing import read_json
+from hf_localattn.parsing import format_json, read_json
 
 RECORD = "training_record.json"
 
@@ -81,8 +80,10 @@ class TrainingRecord:
     versions: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in LIBRARIES})
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the record into a checkpoint folder. The file is written completely or not at all."""
-        atomic_write(Path(folder, RECORD), json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n")
+        """Write the record into a checkpoint folder, whole or not at all. Scores that are NaN are left out."""
+        scores = tuple(score for score in self.scores if math.isfinite(score.value))
+        content = dataclasses.asdict(dataclasses.replace(self, scores=scores))
+        atomic_write(Path(folder, RECORD), format_json(content, indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TrainingRecord | None:

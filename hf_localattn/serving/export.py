@@ -23,7 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.extras import require
 from hf_localattn.families import Family, get_family, task_of_class
-from hf_localattn.graphs import GRAPH
+from hf_localattn.graphs import GRAPH, Graph
 from hf_localattn.hub.checkpoint import new_folder
 from hf_localattn.installed.exported import EXPORT_SETTINGS, OnnxModel
 from hf_localattn.models.forward_inputs import longest_input
@@ -198,10 +198,7 @@ def _quiet_libraries() -> Iterator[None]:
 @torch.no_grad()
 def _largest_difference(model: PreTrainedModel, family: Family, path: Path) -> float:
     """Return the largest difference between a graph and its model at real tokens, as a share of the largest output."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    graph = OnnxModel(session, model.config)
+    graph = OnnxModel(Graph(path.parent), model.config)
     differences = []
     for (batch, length), left in itertools.product(CHECKS, (False, True)):
         inputs = _inputs(model, family, batch, length, left=left)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from hf_localattn.errors import exit_on_user_error
+from hf_localattn.errors import DivergedError, exit_on_user_error
 from hf_localattn.files import claimed, remove_leftovers
 from hf_localattn.names import RESULTS, SCRIPTS
 from hf_localattn.settings.reading import build_arguments
@@ -54,7 +54,7 @@ def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
                 recipe = read_recipe(model_args.recipe)
                 logger.info("Recipe %s: %s Measured: %s.", recipe.name, recipe.summary, recipe.measured)
             execute = _prepare(ScriptCommand(task, model_args, data_args, training_args, options), claim)
-        with exit_on_user_error(OSError, RunFailed):
+        with exit_on_user_error(OSError, RunFailed, DivergedError):
             return execute()
 
 

@@ -138,8 +138,10 @@ def _run_process(words: Iterable[str], log: Path, environment: Environment, fold
 
 
 def _last_line(log: Path) -> str:
+    """Return the error in a log, or else its last line. What was printed before an error may stand below it."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("error: ") if lines else "it left no message"
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or ["it left no message"])[-1]
 
 
 class Machine:

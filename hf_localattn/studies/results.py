@@ -17,7 +17,7 @@ from typing import Any
 from hf_localattn.errors import join_names
 from hf_localattn.files import UNFINISHED, atomic_write
 from hf_localattn.names import NO_SCORES, RESULTS, RIVAL_SCORES, read_run
-from hf_localattn.parsing import read_json
+from hf_localattn.parsing import format_json, read_json
 
 FOLDS = "folds.json"
 """File of a cross-validation with its results."""
@@ -93,18 +93,17 @@ def overlap_of_folds(count: int, options: Mapping[str, Any]) -> float:
 
 
 def finished(folder: Path) -> dict[str, Any] | None:
-    """Return the metrics of a finished run, or None."""
+    """Return the metrics of a finished run, or None. A score that is null is NaN."""
     path = folder / RESULTS
     if not path.is_file() or (folder / UNFINISHED).is_file():
         return None
     metrics: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return metrics
+    return {name: math.nan if value is None else value for name, value in metrics.items()}
 
 
 def write_results(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results as JSON. NaN and infinities become null, because JSON does not have them."""
-    finite = json.loads(json.dumps(results, default=str), parse_constant=lambda _: None)
-    atomic_write(path, json.dumps(finite, indent=2, ensure_ascii=False) + "\n")
+    """Write results as JSON."""
+    atomic_write(path, format_json(results, indent=2, ensure_ascii=False) + "\n")
 
 
 def load_result(name: str) -> Result:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from hf_localattn.data.rows import LABELED
+from hf_localattn.errors import DivergedError
 from hf_localattn.tasks.task import Scored, Split, Target, Task
 from hf_localattn.training.scores import numbers_of
 
@@ -42,7 +43,10 @@ class Evaluation:
                 padding moved to the right.
             attention_mask: Attention mask (batch, length) of the batch.
         """
-        kept = self.task.keep_outputs(outputs if isinstance(outputs, tuple | list) else (outputs,))
+        outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
+        if any(values.is_floating_point() and bool(values.isnan().any()) for values in outputs[:2]):
+            raise DivergedError("The logits of the model are not numbers: its training diverged. Train it again.")
+        kept = self.task.keep_outputs(outputs)
         if self.task.scores_tokens and self.encoding.tokenizer.padding_side == "left":
             assert attention_mask is not None
             mask = attention_mask.to(kept[0].device)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 import logging
 from collections import Counter
 from concurrent.futures import Future
@@ -16,15 +15,22 @@ import torch.utils.data
 from accelerate import load_checkpoint_in_model
 from accelerate.utils import load_fsdp_model
 from huggingface_hub import CommitInfo
-from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer, Trainer, TrainerState
+from transformers import (
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    Seq2SeqTrainer,
+    Trainer,
+    TrainerCallback,
+    TrainerState,
+)
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput, HubStrategy, SaveStrategy, TrainOutput
 from transformers.utils import PushInProgress
 
-from hf_localattn.errors import hub_upload_errors
+from hf_localattn.errors import DivergedError, hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
-from hf_localattn.parsing import read_json
+from hf_localattn.parsing import format_json, read_json
 from hf_localattn.tasks.task import split_of
 from hf_localattn.training.arguments import TrainingArguments, changed
 from hf_localattn.training.checks import is_loss_only, selects_best
@@ -43,6 +49,23 @@ RATE = 5e-5
 
 FROZEN_RATE = 1e-3
 """Default learning rate if only new layers are trained."""
+
+
+class StopIfDiverged(TrainerCallback):
+    """End a training whose weights are no longer finite, at the next log or at its end.
+
+    A NaN loss is logged as 0 by default, and a model of NaN predicts the first class, which may be the commonest.
+    """
+
+    def on_log(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
+            raise DivergedError(
+                f"The training diverged: at step {state.global_step} the weights are not numbers. Choose a smaller"
+                " --learning_rate, or more --warmup_steps."
+            )
+
+    def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        self.on_log(args, state, control, model)
 
 
 class LocalAttentionTrainer(Trainer):
@@ -83,6 +106,7 @@ class LocalAttentionTrainer(Trainer):
         if patience is not None:
             self.add_callback(EarlyStoppingCallback(patience))
         self.add_callback(CheckpointSaving())
+        self.add_callback(StopIfDiverged())
 
     def train(
         self,
@@ -157,11 +181,11 @@ class LocalAttentionTrainer(Trainer):
         if not self.is_world_process_zero():
             return
         folder = Path(self.args.output_dir)
-        atomic_write(folder / f"{split}_results.json", json.dumps(metrics, indent=4, sort_keys=True))
+        atomic_write(folder / f"{split}_results.json", format_json(metrics, indent=4, sort_keys=True))
         if combined:
             path = folder / "all_results.json"
             others = read_json(path) if path.is_file() else {}
-            atomic_write(path, json.dumps(others | metrics, indent=4, sort_keys=True))
+            atomic_write(path, format_json(others | metrics, indent=4, sort_keys=True))
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Create Trainer's optimizer, split it into groups for `local_learning_rate`, and wrap it with Lookahead."""

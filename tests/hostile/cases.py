@@ -57,6 +57,7 @@ LOADS = None
 """In place of a pattern: it loads, and the hostile part has no effect."""
 
 INDEX = "model.safetensors.index.json"
+NO_FAMILY = "no family 'strange'"  # say commands that are for families
 NO_WEIGHTS = "has no .safetensors file"  # says `push`
 BESIDE = f"safetensors file beside it|{NO_WEIGHTS}"
 ADAPTER = {"base_model_name_or_path": OUTSIDE, "peft_type": "LORA", "auto_mapping": {"parent_library": "pip"}}
@@ -104,7 +105,7 @@ CONFIG = {
     "method": ({"to_dict": 3}, "`to_dict` is"),
     "class": ({"__class__": "x"}, "`__class__` is"),
     "folder-of-code": ({"code_folder": OUTSIDE}, "`code_folder` is"),
-    "type": ({"model_type": "strange"}, "'strange', which is not a text encoder"),
+    "type": ({"model_type": "strange"}, f"'strange', which is not a text encoder|{NO_FAMILY}"),
     "type-of-the-backbone": ({"backbone_config": {"model_type": "strange"}}, "'strange', which is not a text encoder"),
     "type-no-text": ({"backbone_config": {"model_type": ["bert"]}}, "which is not a text encoder"),
     "composite": (
@@ -190,7 +191,7 @@ WEIGHTS = {
         {"model.safetensors": None, INDEX: {"weight_map": {"a": f"{OUTSIDE}/model.safetensors"}}},
         BESIDE,
     ),
-    "weights-map": ({"model.safetensors": None, INDEX: {"weight_map": ["model.safetensors"]}}, "`weight_map` is"),
+    "weights-map": ({"model.safetensors": None, INDEX: {"weight_map": ["model.safetensors"]}}, BESIDE),
     "weights-extra": ({INDEX: {"weight_map": {"a": "model.safetensors"}, "reader": "pip"}}, "`reader` is"),
     "weights-distributed": ({".metadata": PICKLE}, ".metadata: it is the index of a distributed checkpoint"),
     "weights-pickle": ({"model.safetensors": PICKLE}, "safetensors"),
@@ -246,7 +247,7 @@ STOCK = {
 
 EXPORTED = {
     "graph-class": ({"config.json": {"architectures": ["LocalAttentionConfig"]}}, "no class of this family"),
-    "graph-type": ({"config.json": {"model_type": "strange"}}, "'strange', which"),
+    "graph-type": ({"config.json": {"model_type": "strange"}}, f"'strange', which|{NO_FAMILY}"),
     "graph-code": ({"export.json": {"trust_remote_code": "yes"}}, "`trust_remote_code` is"),
     "graph-task": ({"export.json": {"task": {"module": "pip"}}}, "`task` is"),
     "graph-labels": ({"export.json": {"labels": {"0": "x"}}}, "`labels` is"),

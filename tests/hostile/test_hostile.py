@@ -46,13 +46,13 @@ WHOLE = {
 LOADING = {"config", "model", "checked_tokenizer", "checkpoint", "own_model", "sla_tokenizer", "backbone", "card"}
 """Doors at which a hostile part without effect is tried."""
 
-OF_WEIGHTS = {"weights-bin", "weights-bins", "weights-distributed", "weights-pickle"}
+OF_WEIGHTS = {"weights-bin", "weights-bins", "weights-distributed", "weights-pickle", "stock-bin"}
 """Cases that are refused only where weights are read."""
 
 BEFORE_US = {"elsewhere", "link-config.json"}
 """Cases in which an Auto class of transformers opens a file before it asks a class of the package."""
 
-OF_TRANSFORMERS = {"type", "broken-config", "config-list", "config-bytes"}
+OF_TRANSFORMERS = {"type", "graph-type", "broken-config", "config-list", "config-bytes"}
 """Cases that transformers does not take for a checkpoint of the package: its Auto classes do no harm."""
 
 
@@ -64,14 +64,14 @@ def doors_of(sample, case, ends):
     if ends is LOADS:
         doors = [door for door in doors if door in LOADING]
     if case in OF_WEIGHTS:
-        doors = [door for door in doors if door in READS_WEIGHTS]
+        doors = [door for door in doors if door in (*READS_WEIGHTS, "init", "backbone")]
     if case == "weights-pickle":  # the content of weights is not judged
         doors = [door for door in doors if door not in ("verify", "push")]
     if case in BEFORE_US:
         doors = [door for door in doors if door not in (*AUTO, "model")]
     if case in OF_TRANSFORMERS:
         doors = [door for door in doors if door not in (*AUTO, "model")]
-        return [*doors, "config", "model"], len(doors)
+        return [*doors, "config"], len(doors)
     return doors, len(doors)
 
 

@@ -14,6 +14,7 @@ from reproduction.figures import figure_of
 from reproduction.reductions import difference_to_best, maximum, mean
 from reproduction.report import as_markdown, summarize
 from reproduction.tables import Figure, load_table
+from scripts import decisions
 from scripts.results import DOCS, PAGES, render
 
 TABLE = load_table("sam-5")
@@ -248,6 +249,12 @@ def test_bars_are_means_over_test_corpora_in_the_order_of_the_training_sets():
 
 
 FILES = [file for _, folder in PAGES.values() for file in sorted((DOCS / folder).glob("*.json"))]
+
+
+@pytest.mark.parametrize("page", decisions.PAGES, ids=lambda page: page.name)
+def test_what_to_take_is_written_from_the_files(page):
+    """To correct a failure, run `python -m scripts.decisions`."""
+    assert page.read_text(encoding="utf-8") == decisions.render(page)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,0 +1,94 @@
+"""Write the tables of README.md and docs/which-family.md that say what to take, with numbers from the records.
+
+Usage: python -m scripts.decisions
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hf_localattn.studies.compare import interval_of_mean
+from hf_localattn.studies.comparison_files import markdown_table
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDS = ROOT / "docs" / "studies" / "results"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "which-family.md")
+TABLE = re.compile(r"(<!-- written by scripts/decisions.py: (\w+) -->\n\n).*?(?=\n\n)", re.DOTALL)
+
+
+@cache
+def runs_of(table: str) -> list[dict[str, Any]]:
+    """Return the records of the runs of a table."""
+    runs: list[dict[str, Any]] = json.loads((RECORDS / f"{table}.json").read_text(encoding="utf-8"))["runs"]
+    return runs
+
+
+def scores(table: str, row: str, task: str, metric: str) -> dict[int, float]:
+    """Return a score by index of the run, in points."""
+    chosen = [run for run in runs_of(table) if (run["row"], run["task"]) == (row, task)]
+    scale = 1 if table.startswith(("cool", "questions")) else 100
+    return {run["run"]: scale * run["metrics"][metric] for run in chosen}
+
+
+def measured(values: Iterable[float]) -> str:
+    """Return the mean of scores and the number of runs."""
+    numbers = list(values)
+    return f"{statistics.fmean(numbers):.1f} ({len(numbers)})"
+
+
+def gain(values: dict[int, float], rival: dict[int, float] | float) -> str:
+    """Return the mean gain over a rival in common runs, with its interval for three runs or more."""
+    of_rival = rival if isinstance(rival, dict) else dict.fromkeys(values, rival)
+    differences = [value - of_rival[run] for run, value in values.items() if run in of_rival]
+    text = f"{statistics.fmean(differences):+.1f}"
+    interval = interval_of_mean(differences) if len(differences) > 2 else None
+    return text if interval is None else f"{text} [{interval[0]:+.1f}, {interval[1]:+.1f}]"
+
+
+def compared(record: list[str], rival: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the texts of a score, of its rival and of the gain.
+
+    Args:
+        record: Table, row, task and metric.
+        rival: The rival's `row`, the `metric` that has its score in the same runs, or its score as a `number`.
+    """
+    table, row, task, metric = record
+    values = scores(table, row, task, metric)
+    if "number" in rival:
+        return measured(values.values()), f"{rival['number']:.1f}", gain(values, rival["number"])
+    of_rival = scores(table, rival.get("row", row), task, rival.get("metric", metric))
+    return measured(values.values()), measured(of_rival.values()), gain(values, of_rival)
+
+
+def tables() -> dict[str, str]:
+    """Return the tables by name."""
+    content = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    rows = []
+    gains = {}
+    for name, entry in content["comparisons"].items():
+        texts = compared(entry["record"], entry["rival"])
+        gains[name] = texts[-1]
+        rows.append([entry["rows"], entry["model"], entry["against"], *texts])
+    head = ["rows and score", "model", "strongest rival measured", "model (runs)", "rival (runs)", "gain"]
+    families = content["families"]
+    cells = [[text.format(**gains) for text in family.values()] for family in families]
+    return {"measured": markdown_table(head, rows), "families": markdown_table(list(families[0]), cells)}
+
+
+def render(page: Path) -> str:
+    """Return the content of a page with its tables."""
+    written = tables()
+    return TABLE.sub(lambda match: match[1] + written[match[2]], page.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(render(page), encoding="utf-8")
