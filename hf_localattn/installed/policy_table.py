@@ -209,6 +209,7 @@ WEIGHT_INDEX: Mapping[str, Rule] = {"metadata": "object", "weight_map": "weights
 
 EXPORT: Mapping[str, Rule] = {
     **dict.fromkeys(("max_length", "mask_token", "problem_type", "question_is_first", "task"), "data"),
+    **dict.fromkeys(("has_segments", "no_answer_tokens"), "data"),
     "labels": "data",
     "model_type": "text",
     "padding": "object",

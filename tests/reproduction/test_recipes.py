@@ -17,6 +17,7 @@ from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.studies.search_space import SEARCHABLE, combinations, read_space
 from hf_localattn.tasks import choose_task
+from hf_localattn.tasks.labels import Head
 from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from reproduction import tables
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
@@ -38,10 +39,11 @@ def command_of(task, recipe):
 
 def reported(task, command):
     """The scores that the script of a task reports of the sample."""
-    own = choose_task(command.task, command.data_args)(command.data_args, command.training_args)
-    own.choose_labels({"train": own.read(command.data_args.train_file, True)}, command.model_args, None)
-    names = {name.removesuffix("_no_synonyms") for name in own.metrics}  # of METEOR where WordNet is not installed
-    return {*own.metrics, *names, *(OFFICIAL_SCORES if own.name == "negation" else ())}
+    own = choose_task(command.task, command.data_args)(command.data_args)
+    rows, layout = own.read(command.data_args.train_file, own.layout, labeled=True)
+    metrics = own.choose_target({"train": rows}, layout, Head("tiny")).metrics
+    names = {name.removesuffix("_no_synonyms") for name in metrics}  # of METEOR where WordNet is not installed
+    return {*metrics, *names, *(OFFICIAL_SCORES if own.name == "negation" else ())}
 
 
 @pytest.mark.parametrize(("table", "task"), TRAINED, ids=[f"{table.name}-{task.name}" for table, task in TRAINED])

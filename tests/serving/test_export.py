@@ -344,6 +344,7 @@ def test_a_folder_is_a_model_of_its_pipeline(tmp_path, caplog):
     AutoTokenizer.from_pretrained(tiny_backbone()).save_pretrained(tmp_path)
     CoolConfig(architectures=["CoolForTokenClassification"]).to_json_file(tmp_path / "config.json")
     settings = {"task": "token-classification", "labels": ["no", "yes"], "max_length": 4, "padding": {}}
+    settings |= {"has_segments": False, "no_answer_tokens": []}
     (tmp_path / EXPORT_SETTINGS).write_text(json.dumps(settings))
     made = pipeline("token-classification", model=str(tmp_path), batch_size=2)
     texts = ["Mira grows white roses.", "Hugo!"]
