@@ -157,8 +157,8 @@ TOKENIZER: Mapping[str, Rule] = {
         _names("""
         add_bos_token add_eos_token add_prefix_space backend clean_text clean_up_tokenization_spaces
         do_basic_tokenize do_lower_case do_subword_tokenize errors extra_ids handle_chinese_chars is_local
-        keep_accents legacy legacy_behaviour local_files_only lowercase max_len max_length model_input_names
-        model_max_length name_or_path never_split offset only_label_first_subword pad_to_multiple_of
+        keep_accents legacy legacy_behaviour local_files_only lowercase mask_token_sent max_len max_length
+        model_input_names model_max_length name_or_path never_split offset only_label_first_subword pad_to_multiple_of
         pad_token_type_id padding padding_side processor_class remove_space special_tokens_map_file split_by_punct
         split_special_tokens src_lang stride strip_accents task tgt_lang tokenize_chinese_chars
         transformers_version trim_offsets truncation truncation_side truncation_strategy unk_id use_fast verbose

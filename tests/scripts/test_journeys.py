@@ -257,7 +257,7 @@ def test_labels_of_a_trained_model(script, data, options, expected, run, tmp_pat
 @pytest.mark.parametrize(
     ("script", "word", "options"),
     [
-        ("glue", "one of 2 classes (no, yes) of texts", {"data": "two.jsonl"}),
+        ("glue", "one of 2 classes ('no', 'yes') of texts", {"data": "two.jsonl"}),
         ("glue", "4 of 4 validation rows fill the 4 tokens", {"data": "two.jsonl", "max_seq_length": 4}),
         ("glue", "the classes dog", {"data": "classes.jsonl", "train_file": "four.jsonl"}),
         ("glue", "has a query", {"family": "oa-xlnet", "backbone": "tiny", "data": "two.jsonl"}),
