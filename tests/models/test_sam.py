@@ -14,6 +14,7 @@ from hf_localattn.models.sam_bilstm import RecurrentEncoder
 from hf_localattn.models.sam_entmax import entmax15
 from tests.models.naive import MASK, EqualsLoop, assert_same, pair, random_states, randomized
 from tests.models.tiny import ablations_of, loss, main_outputs, run, tiny_config, tiny_model, token_ids
+from tests.reference import encoder_states
 from tests.reference import sam as reference
 
 SIZE, LONGEST = 9, 11
@@ -218,6 +219,16 @@ def model_loop(model, row, real):
     return [*(one(row, real, is_weighed) for one in (reference.pooled, reference.per_token)), features, tokens]
 
 
+def states_that_are_read(model, layers):
+    """The states (B, L, H) of the encoder that the layers on top read, from those of its layers."""
+    chosen = model.config.encoder_states
+    if chosen == "mix":
+        mix = model.layer_mix
+        texts = zip(*layers, strict=True)
+        return torch.stack([encoder_states.layer_mix(text, mix.layer_scores, mix.scale) for text in texts])
+    return layers[-1] if chosen == "last" else torch.cat([layers[index] for index in chosen], dim=-1)
+
+
 @pytest.mark.parametrize("fields", ablations_of("sam-roberta").values(), ids=ablations_of("sam-roberta"))
 def test_a_model_equals_the_loop(fields):
     """The vector is the mean, or the sum of token states times their weights; token heads read weights of mean 1."""
@@ -225,7 +236,7 @@ def test_a_model_equals_the_loop(fields):
     shown = {"output_hidden_states": True, "output_attentions": True}
     with torch.no_grad():
         output = model(token_ids(*TOKENS.shape), attention_mask=TOKENS.long(), **shown)
-        rows = zip(output.hidden_states[-1], TOKENS.tolist(), strict=True)
+        rows = zip(states_that_are_read(model, output.hidden_states), TOKENS.tolist(), strict=True)
         vectors, states, *maps = zip(*(model_loop(model, row, real) for row, real in rows), strict=True)
     states = [torch.stack(vectors), torch.stack(states)[TOKENS]]
     assert_same([output.pooler_output, output.last_hidden_state[TOKENS]], states)
