@@ -144,7 +144,9 @@ def test_a_family_that_cannot_be_used_is_told_at_use_and_all_others_work(site, t
 
 
 def test_a_light_command_tells_it_too(site, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "half_a_card", "backbone_config": {}}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "half_a_card", "backbone_config": {"model_type": "bert"}})
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])}
     command = [sys.executable, "-c", "from hf_localattn_command import main; main()", "card", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

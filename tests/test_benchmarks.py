@@ -89,14 +89,14 @@ def test_the_tables_of_costs_are_written_from_their_files(page):
 
 
 def test_no_speed_of_a_graph_is_reported_if_scores_differ(monkeypatch):
-    scores = [{"accuracy": value} for value in (0.9, 0.8, 0.9, 0.9)]
-    monkeypatch.setattr(serving, "scores_of", Mock(side_effect=scores))
+    scores = [SimpleNamespace(scores={"accuracy": value}) for value in (0.9, 0.8, 0.9, 0.9)]
+    monkeypatch.setattr(serving, "score_validation", Mock(side_effect=scores))
     monkeypatch.setattr(serving, "times_of", lambda *_: pytest.fail("a speed was measured"))
     monkeypatch.setattr(serving.OnnxModel, "from_pretrained", Mock())
-    run = SimpleNamespace(trainer=SimpleNamespace(model=torch.nn.Identity()))
+    run = SimpleNamespace(model=torch.nn.Identity())
     folders = dict.fromkeys((serving.FP32, *serving.QUANTIZED), Path())
     with pytest.raises(ValueError, match="accuracy"):
-        serving.compare(run, folders, argparse.Namespace(tolerance=1e-3))
+        serving.compare(run, folders, argparse.Namespace(tolerance=1e-3, batch_size=1))
 
 
 @pytest.mark.slow(reason="an export takes ten seconds and more, and a compilation, too")

@@ -21,6 +21,7 @@ from hf_localattn.extras import EXTRAS
 from hf_localattn.names import SCRIPTS
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.settings.reading import build_arguments, read_options
+from hf_localattn.settings.recipes import add_recipe
 from hf_localattn.studies.script_command import argument_classes
 from tests.programs import (
     DEMO,
@@ -163,7 +164,7 @@ WRITTEN = "my-rows.jsonl"
 def test_training_commands_are_understood(command):
     script, *words = command
     classes = argument_classes(getattr(tasks, SCRIPTS[script]))
-    build_arguments(classes, read_options(classes, [*words, "--report_to", "none"]))
+    build_arguments(classes, add_recipe(script, read_options(classes, [*words, "--report_to", "none"])))
 
 
 SEVERAL_RUNS = pytest.mark.slow(reason="several runs; tests/studies has their like")

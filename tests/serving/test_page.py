@@ -59,12 +59,12 @@ def test_cues_and_scopes_are_marked_cue_by_cue():
     asked, text = pipe(None, "negation"), "He neither spoke nor moved. That is impossible."
     shown = WIDGETS["negation"].answer(asked, [text])
     assert [marked(one) for one in shown.marked] == [
-        [("neither", "cue"), ("spoke ", "scope"), ("nor", "cue"), (" moved.", "scope")],
+        [("neither", "cue"), ("spoke", "scope"), ("nor", "cue"), ("moved.", "scope")],
         [("im", "cue"), (".", "scope")],
     ]
     assert (shown.result, shown.rows[0]) == (
         "2 cues",
-        ["neither … nor", "spoke nor moved.", "negation, multi", "0.9010, 0.9820"],
+        ["neither … nor", "spoke … moved.", "negation, multi", "0.9010, 0.9820"],
     )
     attended = [attended_texts([text], found) for found in shown.findings]
     assert attended == [("He [CUE] neither spoke [CUE] nor moved.",), ("That is [CUE] impossible.",)]

@@ -73,7 +73,7 @@ def test_a_killed_run_resumes_and_ends_as_if_it_had_not_been(data, tmp_path, cap
 
 
 def test_the_last_line_of_the_log_is_the_error(data, tmp_path):
-    with pytest.raises(RunFailed, match=r"^--max_seq_length .* got 0\. \(.*run\.log\)$"):
+    with pytest.raises(RunFailed, match=r"^--max_seq_length .* greater than .*run\.log\)$"):
         run_in_process(script_run(tmp_path / "run", data, max_seq_length=0), {}, os.getcwd())
 
 

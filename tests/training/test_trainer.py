@@ -135,7 +135,7 @@ def test_a_pooler_that_a_head_has_to_add_is_not_pretrained(tmp_path):
     tiny_model("sla-bert", "question-answering").save_pretrained(tmp_path)
     model = SlaBertForSequenceClassification.from_pretrained(tmp_path)
     assert ids(model.backbone_model.pooler.parameters()).isdisjoint(ids(pretrained_parameters(model)))
-    assert model.config.pooler_begins_afresh
+    assert model.config.pooler_is_new
 
 
 @pytest.mark.parametrize("local_rate", [None, 1e-3])
