@@ -1,8 +1,9 @@
 """Fit the scores of decisions to the share of right ones: `python -m benchmarks.negation_calibration`.
 
-It decides on the rows of `negation_traps.jsonl`, `negation_clinical.jsonl` and `negation_unseen.jsonl`, which no model
-was trained on, and writes `hf_localattn/negation/calibration.json`. Run it after a change of the model. With --rows it
-scores that file on other rows, and writes nothing.
+It decides on the rows of `negation_traps.jsonl`, `negation_clinical.jsonl` and `negation_unseen.jsonl`, and writes
+`hf_localattn/negation/calibration.json`. No model was trained on these rows, but some sentences of the training were
+written after errors on the second file. Run it after a change of the model. With --rows it scores that file on other
+rows, and writes nothing.
 """
 
 from __future__ import annotations

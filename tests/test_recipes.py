@@ -82,4 +82,4 @@ def test_steps_follow_the_rows(tmp_path, rows, given, steps):
 def test_a_recipe_gives_fields_and_arguments_in_python(tmp_path):
     recipe = read_recipe("texts-frozen")
     assert recipe.fields == {"pooling": "rb", "freeze_backbone": True, "encoder_states": "mix"}
-    assert TrainingArguments(str(tmp_path), use_cpu=True, **recipe.training_arguments).min_train_steps == 320
+    assert TrainingArguments(str(tmp_path), use_cpu=True, **recipe.training_arguments).min_train_steps == 240
