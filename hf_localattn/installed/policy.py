@@ -138,7 +138,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 class Family(NamedTuple):
-    """What the checkpoints of a family may set besides what all may."""
+    """Entries that checkpoints of a family may set, besides those of all models."""
 
     fields: frozenset[str]
     backbones: frozenset[str] = frozenset()

@@ -23,7 +23,7 @@ class Range(NamedTuple):
 
 
 class Field(NamedTuple):
-    """What is to be known of a field, in its annotation: `Annotated[TYPE, Field("MEANING.")]`.
+    """Facts about a field, in its annotation: `Annotated[TYPE, Field("MEANING.")]`.
 
     Attributes:
         meaning: Meaning of the field and of its values.
