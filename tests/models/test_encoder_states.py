@@ -44,6 +44,9 @@ def test_each_backbone_has_the_states_of_all_its_layers(backbone):
         model = tiny_model("cool", backbone=backbone, local_attention="none", encoder_states=list(chosen))
         model.load_state_dict(usual.state_dict())
         assert torch.equal(run(model, **INPUTS).last_hidden_state, torch.cat(expected, dim=-1))
+    model = tiny_model("cool", backbone=backbone, local_attention="none", encoder_states="all")
+    model.load_state_dict(usual.state_dict())
+    assert torch.equal(run(model, **INPUTS).last_hidden_state, torch.cat([*every[:-1], last], dim=-1))
 
 
 @pytest.mark.parametrize("states", ["mix", [1, -1]], ids=str)
@@ -57,7 +60,7 @@ def test_hidden_states_are_returned_only_if_they_are_asked_for(name, states):
     assert plain.last_hidden_state.shape[-1] == model.config.hidden_size
 
 
-@pytest.mark.parametrize("states", ["mix", [0, -1]], ids=str)
+@pytest.mark.parametrize("states", ["mix", "all", [0, -1]], ids=str)
 def test_states_compile_and_export(states):
     model = tiny_model("sam-roberta", "text-classification", pooling="none", encoder_states=states)
     torch.compiler.reset()
