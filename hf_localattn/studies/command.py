@@ -114,8 +114,8 @@ def _check(command: ScriptCommand) -> str | None:
         )
     if not has_several and (args.workers > 1 or args.ray_address is not None):
         raise ValueError(
-            f"--workers and --ray_address are for --num_folds, --seeds, {SEARCH} and --search_space. To train one model"
-            " on several GPUs use torchrun or accelerate launch."
+            f"--workers and --ray_address are for --num_folds, --seeds, {SEARCH} and --search_space. To train one"
+            " model on several GPUs use torchrun or accelerate launch."
         )
     if option == "--search_space" and num_folds is not None and fold is None:
         raise ValueError("--search_space needs a single split: give one --fold, or --num_folds later.")
