@@ -37,8 +37,7 @@ from tests.programs import (
 
 README = (ROOT / "README.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "families").glob("*.md"))]
-# The record of first runs has programs of the shell.
-COMMANDS = [command for page in PAGES if page.name != "first_runs.md" for command in commands(page)]
+COMMANDS = [command for page in PAGES for command in commands(page)]
 
 RUN = {
     "README.md": 2,
