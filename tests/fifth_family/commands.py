@@ -8,10 +8,12 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
+from hf_localattn import OnnxModel
 from hf_localattn.cli import main
 from hf_localattn.families import get_family
 from hf_localattn.inspection import attention_map
 from hf_localattn.names import default_fields
+from hf_localattn.pretrained import load_checkpoint
 from tests.fresh_process import run_fresh
 from tests.models.tiny import tiny_config, tiny_model, token_ids
 from tests.script_helpers import load_main
@@ -86,6 +88,21 @@ def test_a_script_trains_it(tmp_path):
     options += ["--output_dir", str(tmp_path / "out"), "--report_to", "none"]
     load_main("run_glue")(options)
     assert json.loads((tmp_path / "out" / "config.json").read_text())["hops"] == 3
+
+
+@pytest.mark.parametrize("task", ["text-classification", "multiple-choice"])
+def test_its_graph_answers_as_the_model_does(task, tmp_path):
+    """The penalty is computed in the graph, too, for any number of texts."""
+    words = ["init", NAME, "tiny", str(tmp_path / "model"), "--task", task, *SIZES, "--config", "use_bilstm=false"]
+    assert main(words) in (0, None)
+    assert main(["export", str(tmp_path / "model"), str(tmp_path / "graph")]) in (0, None)
+    model, tokenizer = load_checkpoint(tmp_path / "model")
+    texts = ["the cat sat.", "a dog", "no"]
+    inputs = tokenizer(texts, texts[::-1], padding=True, return_tensors="pt")
+    if task == "multiple-choice":
+        inputs = {name: torch.stack([value, value.flip(0)], 1) for name, value in inputs.items()}
+    graph = OnnxModel.from_pretrained(tmp_path / "graph")
+    torch.testing.assert_close(graph(**inputs).logits, model(**inputs).logits, rtol=1e-4, atol=1e-5)
 
 
 def test_it_is_loaded_where_no_package_is(folder, tmp_path):
