@@ -16,6 +16,8 @@ from torch import nn
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.training_args import ParallelMode
 
+from hf_localattn.training.layer_states import equal_lengths
+
 logger = logging.getLogger(__name__)
 
 PRECISIONS = {"full": torch.float32, "half": torch.float16}
@@ -23,9 +25,6 @@ PRECISIONS = {"full": torch.float32, "half": torch.float16}
 
 MEMORY = "4GiB"
 """Size of the states that are kept in memory by default."""
-
-TOKENS_PER_GROUP = 4096
-"""Number of tokens that a frozen encoder reads at a time."""
 
 Group = list[tuple[bytes, np.ndarray]]
 """Rows of equal length, each with its key and its inputs (n, L), the ids of its tokens and possibly of segments."""
@@ -88,16 +87,9 @@ def groups_of(features: Iterable[dict[str, Any]], computed: Container[bytes] = (
             key = inputs.tobytes()
             if key not in computed:
                 rows[key] = inputs
-    group: Group = []
-    for key, inputs in sorted(rows.items(), key=lambda row: row[1].shape[1]):
-        length = inputs.shape[1]
-        is_full = (len(group) + 1) * length > TOKENS_PER_GROUP
-        if group and (is_full or group[0][1].shape[1] != length):
-            yield group
-            group = []
-        group.append((key, inputs))
-    if group:
-        yield group
+    different = list(rows.items())
+    for group in equal_lengths([inputs.shape[1] for _, inputs in different]):
+        yield [different[index] for index in group]
 
 
 def _inputs_of(feature: dict[str, Any]) -> list[np.ndarray]:

@@ -30,6 +30,7 @@ from hf_localattn.errors import DivergedError, hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
+from hf_localattn.hub.record import STATE
 from hf_localattn.parsing import format_json, read_json
 from hf_localattn.tasks.task import split_of
 from hf_localattn.training.arguments import TrainingArguments, changed
@@ -38,7 +39,7 @@ from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.frozen_states import FrozenStates, frozen_base_model
 from hf_localattn.training.losses import with_local_loss
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
-from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
+from hf_localattn.training.output_folder import last_complete_checkpoint
 from hf_localattn.training.run_loss import RunLoss
 from hf_localattn.training.saving import CheckpointSaving
 
