@@ -58,7 +58,6 @@ def read(sentences: Sequence[Sequence[dict[str, Any]]], convention: str) -> list
             items[number][name][1].update(words_of(cue.kind, cue.words, true))
         items[number]["cues"][1].add((cue.kind, cue.words))
     for number, findings in enumerate(finder.find(tokens, Reading(convention))):
-        items[number]["rows"] = [{**sentences[number][0], "cue": [0] * len(tokens[number])}]
         for finding in findings:
             cue = finding.cue
             if cue.kind in kinds:
@@ -103,7 +102,7 @@ def intervals(sentences: Sequence[Sequence[dict[str, Any]]], convention: str) ->
 
 
 def _texts(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: row[name] for name in ("cue_text", "scope_text")} for row in rows if any(row["cue"])]
+    return [{name: row[name] for name in ("cue_text", "scope_text")} for row in rows if any(row["cue_text"])]
 
 
 def main() -> None:
