@@ -31,7 +31,7 @@ from hf_localattn.settings.stock import all_options
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, in_parallel, open_workers
 from hf_localattn.studies.results import finished, write_results
-from hf_localattn.studies.script_command import ScriptCommand
+from hf_localattn.studies.script_command import ScriptCommand, release_memory
 from hf_localattn.studies.search import RESULTS
 from hf_localattn.training.arguments import argument_classes
 from hf_localattn.training.intervals import INTERVALS
@@ -102,8 +102,11 @@ class RecipeSearch:
             single = dataclasses.replace(single, data_args=data_args).of_fold(1)
         started = single.start()
         metrics = started.prepared.evaluation.target.metrics
-        metric = started.trainer.args.metric_for_best_model or main_score(metrics)
-        return metric, bool(metrics.get(metric, started.trainer.args.greater_is_better))
+        args = started.trainer.args
+        del started, single
+        release_memory()
+        metric = args.metric_for_best_model or main_score(metrics)
+        return metric, bool(metrics.get(metric, args.greater_is_better))
 
     def execute(self) -> dict[str, float]:
         """Train the recipes that have no score, keep the best model, and return its metrics."""

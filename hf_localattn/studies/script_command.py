@@ -97,8 +97,7 @@ class ScriptCommand:
     def check(self) -> TrainingArguments:
         """Start a run to raise errors before the first process starts, and return its training arguments."""
         args = self.start().trainer.args
-        gc.collect()  # a trainer and its model refer to each other
-        torch.cuda.empty_cache()
+        release_memory()
         return args
 
     def check_folder(self, **more: Any) -> dict[str, Any]:
@@ -125,6 +124,12 @@ class ScriptCommand:
             for name, value in named.items()
             if value is not None and Path(value).exists()
         }
+
+
+def release_memory() -> None:
+    """Release the memory of trainers and their models, which refer to each other."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def content_digest(path: Path) -> str:
