@@ -110,6 +110,8 @@ class TokenClassification(Task):
         names = layout.columns.names or sorted_labels(layout.labels)
         of_data = Labels(SINGLE_LABEL, tuple(names)) if names else None
         labels = choose_labels(of_data, head)
+        if head.is_trained and labels.num_labels < 2:
+            raise ValueError(f"All words have the label {labels.names[0]!r}: give data with at least two labels.")
         score_words, reported = select_metrics(list(labels.names))
         logger.info("Predicting one of %d labels of each word: %s.", labels.num_labels, ", ".join(labels.names))
         return Target(

@@ -91,6 +91,8 @@ ROWS = {
     "none": labeled(None, None),
     "other": labeled("bee", "dog"),
     "scores": labeled(0.5, 1, 2.5, 3),
+    "one_class": labeled(*["ant"] * 4),
+    "one_label": [{"tokens": ["the", "cat"], "ner_tags": ["O", "O"]}] * 2,
     "several": labeled(["ant", "bee"], [], ["cat"], ["bee"]),
     "texts": [{"text": text} for text in TEXTS],
     "pairs": labeled("bee", "ant", **PAIRS),

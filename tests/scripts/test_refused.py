@@ -90,6 +90,8 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
             "predicted.csv: predictions.csv adds the column 'prediction'",
             {"test_file": "predicted.csv", "do": "train predict"},
         ),
+        ("glue", "All rows have the label 'ant'", {"data": "one_class.jsonl"}),
+        ("ner", "All words have the label 'O'", {"data": "one_label.jsonl"}),
         ("glue", "dog=2: give balanced alone, or NAME=WEIGHT of ant, bee, cat", {"class_weights": ["dog=2"]}),
         ("glue", "ant=3: give each class one", {"class_weights": ["ant=2", "ant=3"]}),
         ("glue", "ant=0: a weight", {"class_weights": ["ant=0"]}),
