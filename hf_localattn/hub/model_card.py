@@ -211,7 +211,8 @@ def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRec
     try:
         written = ModelCard(card, ignore_metadata_errors=True).data.to_dict()
     except Exception as error:  # YAML raises anything
-        raise ValueError(f"The metadata of {path} cannot be read: {error}") from None
+        problem = " ".join(str(error).split())
+        raise ValueError(f"The metadata of {path} cannot be read ({problem}): correct or remove it.") from None
     ours = _metadata(config, record, "").to_dict()
     names = set(ours)
     if record is not None:  # the card may be of an earlier run

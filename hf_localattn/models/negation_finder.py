@@ -164,6 +164,10 @@ class NegationFinder:
                 is_convention = is_cue(reading.convention, whole.type, words[whole.words[0]])
                 if is_convention and score >= reading.threshold:
                     queries.append((index, found_cue, whole, score))
+        if reading.max_cues is not None and len(queries) > reading.max_cues:
+            raise ValueError(
+                f"The text has {len(queries)} cues, more than {reading.max_cues}: give a part, or set `max_cues`."
+            )
         scopes = self.find_scopes([sentences[index] for index, *_ in queries], [cue for _, cue, *_ in queries])
         findings: list[list[Finding]] = [[] for _ in sentences]
         for (index, cue, whole, score), (scope, scope_score) in zip(queries, scopes, strict=True):

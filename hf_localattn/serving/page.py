@@ -9,6 +9,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -25,6 +26,9 @@ SESSION_SECONDS = 600
 
 MOST_SESSIONS = 100
 """Number of visitors whose texts and answers are kept at the same time."""
+
+CHARACTERS_OF_A_CUE = 50
+"""Characters of a request for each cue that it may have. The scope of each takes a pass of the model."""
 
 _model = threading.Lock()
 """Answers are computed one after the other: tokenizers are changed by their calls."""
@@ -241,6 +245,8 @@ def add_widget(
 
     widget = WIDGETS[task]
     fields = widget.fields
+    if task == "negation" and most_characters is not None:
+        pipe = partial(pipe, max_cues=max(most_characters // CHARACTERS_OF_A_CUE, 1))
     if task == "text-classification" and has_pairs is not None:
         widget = widget._replace(required=2 if has_pairs else 1)
         fields = fields[: widget.required]

@@ -14,7 +14,19 @@ from hf_localattn.bundled import NEGATION
 from hf_localattn.errors import CheckpointError
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.resources import tiny_backbone
-from tests.hostile.cases import BOUNDARY, CASES, CODE, LOADS, SAMPLES, write, write_outside
+from tests.hostile.cases import (
+    BOUNDARY,
+    BROKEN,
+    CASES,
+    CODE,
+    LOADS,
+    SAMPLES,
+    UNREADABLE,
+    VALUES,
+    WEIGHTS,
+    write,
+    write_outside,
+)
 from tests.hostile.sandbox import FAKES, run
 from tests.models.tiny import tiny_model
 
@@ -46,13 +58,23 @@ WHOLE = {
 LOADING = {"config", "model", "checked_tokenizer", "checkpoint", "own_model", "sla_tokenizer", "backbone", "card"}
 """Doors at which a hostile part without effect is tried."""
 
-OF_WEIGHTS = {"weights-bin", "weights-bins", "weights-distributed", "weights-pickle", "stock-bin"}
+OF_WEIGHTS = {"adapter", "adapter-object", "stock-bin", *(case for case in WEIGHTS if case.startswith("weights-"))}
+OF_WEIGHTS -= {
+    f"weights-{case}" for case in ("device", "letters", "map", "extra", "index", "outside", "absolute", "beside")
+}
 """Cases that are refused only where weights are read."""
+
+OF_GRAPHS = {"graph-data-outside", "graph-data-absolute", "graph-broken"}
+"""Cases that are refused only where a graph is run."""
+
+BUILDS = ["checkpoint", "inspect", "train", "demo", "export", "from"]
+"""Doors at which a model and its tokenizer are built by the package."""
 
 BEFORE_US = {"elsewhere", "link-config.json"}
 """Cases in which an Auto class of transformers opens a file before it asks a class of the package."""
 
-OF_TRANSFORMERS = {"type", "graph-type", "broken-config", "config-list", "config-bytes"}
+OF_TRANSFORMERS = {"type", "graph-type", *(case for case in BROKEN if case.startswith(("broken-config", "config-")))}
+OF_TRANSFORMERS -= {"config-surrogate", "config-twice", "config-letters"}
 """Cases that transformers does not take for a checkpoint of the package: its Auto classes do no harm."""
 
 
@@ -65,14 +87,28 @@ def doors_of(sample, case, ends):
         doors = [door for door in doors if door in LOADING]
     if case in OF_WEIGHTS:
         doors = [door for door in doors if door in (*READS_WEIGHTS, "init", "backbone")]
-    if case == "weights-pickle":  # the content of weights is not judged
+    if case in ("weights-pickle", "weights-header"):  # the content of weights is not judged
         doors = [door for door in doors if door not in ("verify", "push")]
+    if case in OF_GRAPHS:
+        doors = ["exported", "negation", "spacy", "negation_command"]
+    if case == "graph-adapter":
+        doors = ["verify"]
+    if case in VALUES:
+        doors = BUILDS
+    if case in UNREADABLE:
+        doors = [*BUILDS[:-1], "checked_tokenizer"]
     if case in BEFORE_US:
         doors = [door for door in doors if door not in (*AUTO, "model")]
     if case in OF_TRANSFORMERS:
         doors = [door for door in doors if door not in (*AUTO, "model")]
         return [*doors, "config"], len(doors)
     return doors, len(doors)
+
+
+REMEDY = re.compile(
+    r"\b(add|choose|convert|correct|export|give|load|must be|pass|remove|rename|replace|save|use)\b", re.IGNORECASE
+)
+"""Words of remedies. An error is a line with one of them; `verify` lists all that it finds."""
 
 
 def problem(ends, door, result):
@@ -84,7 +120,10 @@ def problem(ends, door, result):
         is_divided = door == "card" and result.text.count(BOUNDARY) != 1
         return "it does not load" if result.error else "a part of its own" if is_divided else ""
     is_refusal = {"CheckpointError", "ValueError", "OSError", "Refused"} & {*result.error}
-    return "" if is_refusal and re.search(ends, result.text, re.DOTALL) else "it is not refused so"
+    if not is_refusal or not re.search(ends, result.text, re.DOTALL):
+        return "it is not refused so"
+    is_line = door == "verify" or "\n" not in result.text.strip()
+    return "" if is_line and REMEDY.search(result.text) else "it is no line with a remedy"
 
 
 def make_samples(tmp_path):
