@@ -60,7 +60,6 @@ LEFT_OUT = {"auto_map", "custom_pipelines", "_name_or_path", "name_or_path"}
 """Entries that reach no configuration: the package's code is used, and the caller's name."""
 
 FILE = re.compile(r"[\w.-]+")  # a name without a folder
-IDENTIFIER = re.compile(r"[^\W\d]\w*")
 ADDED_TOKEN = {"__type", "content", "id", "lstrip", "normalized", "rstrip", "single_word", "special"}
 
 
@@ -81,18 +80,22 @@ def _is_data(value: Any, levels: int = 8) -> bool:
 
 def _is_token(value: Any) -> bool:
     if isinstance(value, dict):
-        return {"content"} <= value.keys() <= ADDED_TOKEN and all(map(_is_data, value.values()))
+        is_token = isinstance(value.get("content"), str) and value.keys() <= ADDED_TOKEN
+        return is_token and all(map(_is_data, value.values()))
     return isinstance(value, str | None)
 
 
+def _is_template(name: Any, text: Any) -> bool:
+    return isinstance(name, str) and isinstance(text, str) and FILE.fullmatch(name) is not None
+
+
 def _are_templates(value: Any) -> bool:
-    if isinstance(value, list) and all(
-        isinstance(part, dict) and part.keys() == {"name", "template"} for part in value
-    ):
-        value = {part["name"]: part["template"] for part in value if isinstance(part["name"], str)}
-    if not isinstance(value, dict):
+    if isinstance(value, dict):
+        return all(_is_template(*item) for item in value.items())
+    if not isinstance(value, list):
         return isinstance(value, str | None)
-    return all(FILE.fullmatch(name) and isinstance(text, str) for name, text in value.items())
+    is_named = all(isinstance(part, dict) and part.keys() == {"name", "template"} for part in value)
+    return is_named and all(_is_template(part["name"], part["template"]) for part in value)
 
 
 def _are_tokens(value: Any) -> bool:
@@ -121,9 +124,8 @@ def _is_attention(value: Any) -> bool:
 
 
 def _are_names(value: Any) -> bool:
-    return isinstance(value, list | None) and all(
-        isinstance(name, str) and IDENTIFIER.fullmatch(name) for name in value or ()
-    )
+    is_list = isinstance(value, list | None)
+    return is_list and all(isinstance(name, str) and name.isidentifier() for name in value or ())
 
 
 def _are_labels(value: Any) -> bool:
