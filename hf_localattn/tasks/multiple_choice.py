@@ -66,8 +66,11 @@ class MultipleChoice(Task):
         if not len(labels):
             return Scored(outputs, {})
         predictions = np.argmax(logits, axis=-1)
-        scores["accuracy"] = SCORES["accuracy"](predictions, labels)
+        scores |= self.score_pair(predictions, labels, target)
         return Scored(outputs, scores, pair=(predictions, labels))
+
+    def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
+        return {"accuracy": SCORES["accuracy"](predictions, references)}
 
     def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
         counts = np.bincount(train.features["label"][:], minlength=len(train.features[0]["input_ids"]))

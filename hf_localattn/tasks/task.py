@@ -294,6 +294,16 @@ class Task:
         """
         raise NotImplementedError
 
+    def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
+        """Return the scores of some rows, from parts of the `pair` of `Scored`; empty if the task has no such scores.
+
+        Args:
+            predictions: Predictions for the rows.
+            references: References of the rows.
+            target: The labels and scores.
+        """
+        return {}
+
     def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
         """Return outputs for a split that are the same for all rows, the best for the training rows.
 

@@ -21,6 +21,7 @@ from hf_localattn.hub.record import Score, describe_rivals
 from hf_localattn.tasks.task import Scored, Split, prefix_of
 from hf_localattn.training.calibration import calibrate, calibration_scores
 from hf_localattn.training.frozen_states import FrozenStates, frozen_states_of
+from hf_localattn.training.intervals import INTERVALS
 from hf_localattn.training.output_folder import (
     is_trained,
     mark_finished,
@@ -217,6 +218,8 @@ def evaluate(trained: Trained, name: str) -> Evaluated:
         metrics |= {f"{prefix}_{score}": value for score, value in of_rivals.items()}
     if scored is not None:
         metrics |= {f"{prefix}_{note}": text for note, text in scored.notes.items()}
+        if intervals := evaluation.intervals(scored):
+            metrics[f"{prefix}_{INTERVALS}"] = intervals
     metrics |= {f"{prefix}_samples": len(split.rows)}
     if scored is not None and scored.report is not None:
         metrics[f"{prefix}_report"] = scored.report
