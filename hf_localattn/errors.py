@@ -36,7 +36,10 @@ def join_names(names: Sequence[str], most: int = 10) -> str:
 
 def shorten(value: Any) -> str:
     """Return the `repr` of a value, cut to 60 characters."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # lists in lists, or an integer of thousands of digits
+        text = f"a {type(value).__name__} that is too large to show"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

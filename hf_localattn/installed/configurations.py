@@ -16,7 +16,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from hf_localattn.errors import CheckpointError
+from hf_localattn.errors import CheckpointError, shorten
 from hf_localattn.installed.files import check_checkpoint
 from hf_localattn.installed.policy import (
     LEFT_OUT,
@@ -30,7 +30,6 @@ from hf_localattn.installed.policy import (
     known_entries,
     problem_of_type,
     refuse,
-    shown,
 )
 from hf_localattn.models.fields import field_types
 
@@ -84,7 +83,7 @@ def check_content(config_class: Any, content: Any, folder: Any = None) -> dict[s
         CheckpointError: The content is not an object, or the checkpoint sets what a stranger's may not.
     """
     if not isinstance(content, Mapping):
-        raise CheckpointError(f"`config.json` is {shown(content)}; it must be an object of names and values.")
+        raise CheckpointError(f"`config.json` is {shorten(content)}; it must be an object of names and values.")
     model_type = content.get("model_type", config_class.model_type)
     if model_type != config_class.model_type:
         raise ValueError(
@@ -148,7 +147,7 @@ def check_backbone_type(config_class: Any, model_type: Any) -> None:
     """Raise `ValueError` if a model type, from which a configuration would be built, is not that of a backbone."""
     backbones = (*config_class.tested_backbones, *config_class.generation_backbones)
     if problem := problem_of_type(model_type, backbones):
-        raise ValueError(f"The backbone {shown(model_type)} {problem}")
+        raise ValueError(f"The backbone {shorten(model_type)} {problem}")
 
 
 def check_backbone(config: Any) -> None:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hf_localattn import __version__
-from hf_localattn.errors import CheckpointError
+from hf_localattn.errors import CheckpointError, shorten
 from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.installed.policy_table import (
     ATTENTIONS,
@@ -42,19 +42,14 @@ from hf_localattn.installed.policy_table import (
     Rule,
 )
 from hf_localattn.names import default_fields, default_settings, family_names
-from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.parsing import parse_json, read_json, read_utf8
 
 # Verdicts
 NAMED = "named"  # allowed, and told
 REFUSED = "refused"
 UNKNOWN = "unknown"  # refused, or left out of the configuration of a stock model
 
-TOKENIZER_CONFIG = "tokenizer_config.json"
-SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 TEMPLATES = "additional_chat_templates"
-
-OTHER_LETTERS = "some systems take it for the file with small letters: rename it."
-"""Problem of a file whose name differs in case from that of a file that is read."""
 
 LEFT_OUT = {"auto_map", "custom_pipelines", "_name_or_path", "name_or_path"}
 """Entries that reach no configuration: the package's code is used, and the caller's name."""
@@ -129,7 +124,7 @@ def _are_names(value: Any) -> bool:
 
 
 def _are_labels(value: Any) -> bool:
-    return isinstance(value, dict | None) and all(isinstance(part, str | int) for part in (value or {}).values())
+    return value is None or (isinstance(value, dict) and all(isinstance(part, str | int) for part in value.values()))
 
 
 def _are_shards(value: Any) -> bool:
@@ -227,14 +222,6 @@ def harmless(text: str) -> str:
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
-def shown(value: Any) -> str:
-    """Return at most 80 characters of a value for a message."""
-    try:
-        return harmless(repr(value)[:80])
-    except (RecursionError, ValueError):  # lists in lists, or an integer of thousands of digits
-        return f"a {type(value).__name__} that is too large to show"
-
-
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Return True if a file name matches one of the patterns."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
@@ -252,7 +239,7 @@ def judge_entries(
     for name, value in content.items():
         rule = rules.get(name)
         remedy = REMEDIES.get(name, "Remove it.")
-        entry = f"`{harmless(place + name)[:80]}` is {shown(value)}"
+        entry = f"`{harmless(place + name)[:80]}` is {shorten(value)}"
         if rule is None:
             if value not in (None, False, "", [], {}):
                 verdict = REFUSED if name in REMEDIES else UNKNOWN
@@ -283,7 +270,7 @@ def judge_tokens(
     for name, default in settings.items():
         value = content.get(name, default)
         if value != default and _is_data(value):
-            yield Finding(file, NAMED, f"`{name}` is {shown(value)}, by default {default!r}", name)
+            yield Finding(file, NAMED, f"`{name}` is {shorten(value)}, by default {default!r}", name)
 
 
 def judge_config(file: str, content: Mapping[str, Any]) -> Iterator[Finding]:
@@ -298,7 +285,7 @@ def judge_config(file: str, content: Mapping[str, Any]) -> Iterator[Finding]:
     classes = content.get("architectures")
     for name in classes or () if _are_names(classes) and model_type not in _others else ():
         if not name.lower().startswith(prefix):  # pipelines may look in transformers for it
-            note = f"`architectures` has {shown(name)}, which is no class of this family. Remove it."
+            note = f"`architectures` has {shorten(name)}, which is no class of this family. Remove it."
             yield Finding(file, REFUSED, note, "architectures")
     backbone = content.get("backbone_config")
     if isinstance(backbone, dict):
@@ -311,7 +298,7 @@ def _judge_model(
     """Yield the judgment on the configuration of a text encoder or an encoder-decoder, or of one of `others`."""
     model_type = content.get("model_type")
     if problem := problem_of_type(model_type, others):
-        yield Finding(file, REFUSED, f"`{place}model_type` is {shown(model_type)}, which {problem}", "model_type")
+        yield Finding(file, REFUSED, f"`{place}model_type` is {shorten(model_type)}, which {problem}", "model_type")
         return
     for finding in judge_entries(file, content, CONFIG, place):
         is_new = finding.verdict == UNKNOWN and finding.entry in _declared(str(model_type))
@@ -352,12 +339,12 @@ def judge_file(
         yield Finding(file, REFUSED, str(error).removeprefix(f"{path}: ").removeprefix(f"{file}, "))
         return
     if not isinstance(content, dict):
-        yield Finding(file, REFUSED, f"it is {shown(content)}; it must be an object of names and values.")
+        yield Finding(file, REFUSED, f"it is {shorten(content)}; it must be an object of names and values.")
     elif name == "config.json":
         yield from judge_config(file, content)
-    elif name == TOKENIZER_CONFIG:
+    elif name == "tokenizer_config.json":
         yield from judge_tokens(file, content, TOKENIZER, settings_of(content, model_type))
-    elif name == SPECIAL_TOKENS_MAP:
+    elif name == "special_tokens_map.json":
         yield from judge_tokens(file, content, SPECIAL_TOKENS)
     elif name == "added_tokens.json":
         yield from judge_entries(file, content, dict.fromkeys(content, "data"))
@@ -366,7 +353,9 @@ def judge_file(
         yield from judge_entries(file, content, rules)
         shards: Any = content.get("weight_map")
         if beside is not None and _are_shards(shards) and (missing := {*shards.values()}.difference(beside)):
-            note = f"`weight_map` has {shown(min(missing))}, which is not beside it. Add it, or save the model again."
+            note = (
+                f"`weight_map` has {shorten(min(missing))}, which is not beside it. Add it, or save the model again."
+            )
             yield Finding(file, REFUSED, note, "weight_map")
 
 
@@ -401,7 +390,7 @@ def judge_folder(
         if not is_read(name):
             continue
         if not matches(path.name, (*READ, *REFUSED_FILES)):
-            yield Finding(name, REFUSED, OTHER_LETTERS)
+            yield Finding(name, REFUSED, "some systems take it for the file with small letters: rename it.")
             continue
         for pattern, (reason, remedy) in REFUSED_FILES.items():
             if fnmatchcase(name, pattern) and (weights or pattern not in OF_WEIGHTS):
@@ -423,11 +412,10 @@ def family_in(folder: Path) -> str | None:
     """Return the family of a checkpoint folder; None for other models and for what cannot be read."""
     path = folder / "config.json"
     try:
-        is_file = path.is_file() and is_regular(path, folder)
-        content = parse_json(read_utf8(path), path.name) if is_file else None
+        content = read_json(path) if path.is_file() and is_regular(path, folder) else {}
     except (ValueError, OSError):
         return None
-    model_type = content.get("model_type") if isinstance(content, dict) else None
+    model_type = content.get("model_type")
     return model_type if is_family(model_type) else None
 
 

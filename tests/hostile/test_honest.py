@@ -4,6 +4,7 @@ import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from string import ascii_letters
 
 import pytest
 import torch
@@ -32,8 +33,8 @@ from tests.tiny_parser import tiny_parser
 
 TOKENIZERS = {
     **dict.fromkeys(("bert", "electra", "distilbert", "mpnet"), "wordpiece"),
-    **dict.fromkeys(("roberta", "modernbert", "bart"), "bytes"),
-    **dict.fromkeys(("albert", "deberta-v2", "xlnet"), "unigram"),
+    **dict.fromkeys(("roberta", "modernbert"), "bytes"),
+    **dict.fromkeys(("deberta-v2", "xlnet"), "unigram"),
 }
 """Kind of the tokenizer of each backbone."""
 
@@ -59,10 +60,14 @@ def stopped(monkeypatch):
 
 def stock_folder(backbone, folder):
     """Write a tiny backbone with a tokenizer of its class, as transformers does."""
-    kind = KINDS[TOKENIZERS[backbone]]()
-    tokenizer = getattr(transformers, CLASSES[backbone])(tokenizer_object=kind.backend_tokenizer)
+    tokenizer_class = getattr(transformers, CLASSES[backbone])
+    if backbone == "albert":  # whose class needs special tokens of these names
+        pieces = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "▁", *ascii_letters, "."]
+        tokenizer = tokenizer_class([(piece, -1.0) for piece in pieces], model_max_length=64)
+    else:
+        tokenizer = tokenizer_class(tokenizer_object=KINDS[TOKENIZERS[backbone]]().backend_tokenizer)
     tokenizer.save_pretrained(folder)
-    sizes = {**TINY_BACKBONES[backbone], "vocab_size": len(kind) + 8, "max_position_embeddings": 66}
+    sizes = {**TINY_BACKBONES[backbone], "vocab_size": len(tokenizer) + 8, "max_position_embeddings": 66}
     sizes = {name: value for name, value in sizes.items() if backbone != "xlnet" or name != "max_position_embeddings"}
     AutoModel.from_config(CONFIG_MAPPING[backbone](**sizes)).save_pretrained(folder)
     return folder
@@ -87,7 +92,7 @@ def pass_doors(folder, doors):
 
 STOCK_DOORS = ("config", "built_tokenizer", "checked_tokenizer", "checkpoint", "model", "inspect", "train")
 FAMILY_DOORS = ("config", "built_tokenizer", "checked_tokenizer", "checkpoint", "demo", "card", "verify", "pipeline")
-PARSED = ("config", "built_tokenizer", "checked_tokenizer", "model", "card", "verify")
+PARSED = ("config", "built_tokenizer", "model", "card", "verify")
 """Doors of a family whose parser no distribution declares. For others the user names it."""
 
 
