@@ -94,7 +94,7 @@ def parse_yaml(text: str, where: str) -> Any:
         value = yaml.load(text, Loader=_Loader)
         json.dumps(value, default=str)  # refuses a list that contains itself, by an alias
     except Exception as error:  # invalid tags raise errors of any type: `!!bool x` raises KeyError
-        raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None
+        raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}; correct it.") from None
     return value
 
 

@@ -28,7 +28,7 @@ def describe_rivals(metrics: Iterable[str]) -> str:
 
 
 STATE = "trainer_state.json"
-"""File of transformers' Trainer with the log of a run."""
+"""File of transformers' Trainer with the log of a run. It is written last, after weights and optimizer."""
 
 SETTINGS = ("max_steps", "num_train_epochs", "train_batch_size")
 """Settings of a run that `STATE` has."""

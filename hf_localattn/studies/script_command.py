@@ -62,9 +62,9 @@ class ScriptCommand:
 
     def script_run(self, folder: Path, **changes: Any) -> ScriptRun:
         """Return a run of the script with the options of the command, changed for this run."""
-        known = all_options(*argument_classes(self.task))
-        options = {name: value for name, value in self.options.items() if known[name].shared}
-        return ScriptRun(self.script, {**options, **changes}, folder)
+        options = all_options(*argument_classes(self.task))
+        shared = {name: value for name, value in self.options.items() if options[name].shared}
+        return ScriptRun(self.script, {**shared, **changes}, folder)
 
     def of_fold(self, index: int) -> ScriptCommand:
         """Return the command of one fold, from 1. It trains, evaluates and predicts, with data and seed of its own."""

@@ -33,6 +33,7 @@ class MultipleChoice(Task):
     """Selection of the right text among several, such as the endings in SWAG."""
 
     name = model_task = "multiple-choice"
+    input_columns = ("context", "question", "choices")
     DataArguments = MultipleChoiceDataArguments
     collator_class = MultipleChoiceCollator
     has_lengths = False  # an input is a list of choices

@@ -65,6 +65,7 @@ class NegationScope(Task):
 
     name = "negation"
     model_task = "token-classification"
+    input_columns = ("tokens",)
     DataArguments = NegationDataArguments
     collator_class = DataCollatorForTokenClassification
     own_metrics = ("negation_scope",)

@@ -35,6 +35,7 @@ class QuestionAnswering(Task):
     """
 
     name = model_task = "question-answering"
+    input_columns = ("context", "question")
     DataArguments = QuestionAnsweringDataArguments
     scores_tokens = True
     streams = True

@@ -159,6 +159,8 @@ class Task:
     """True if the outputs that `score` takes have a value for each token."""
     writes_validation: ClassVar[bool] = False
     """True if predictions for validation rows are written, too."""
+    input_columns: ClassVar[tuple[str, ...]] = ()
+    """Columns of what a model reads. Rows with equal ones stay in the same part of a fold."""
     group_column: ClassVar[str | None] = None
     """Rows with the same value in this column stay in the same part of a fold; None for no groups."""
     class_column: ClassVar[str | None] = None

@@ -69,6 +69,7 @@ class TextClassification(Task):
     """
 
     name = model_task = "text-classification"
+    input_columns = ("text", "text_pair")
     DataArguments = TextClassificationDataArguments
     class_column = "label"
     streams = True

@@ -77,6 +77,7 @@ class TokenClassification(Task):
     """
 
     name = model_task = "token-classification"
+    input_columns = ("tokens",)
     DataArguments = TokenClassificationDataArguments
     collator_class = DataCollatorForTokenClassification
     scores_tokens = True

@@ -302,14 +302,14 @@ def of_run(started, does, folder):
     seen["rates"] = [group["lr"] for group in optimizer.param_groups]
     seen["callbacks"] = [type(callback) for callback in trainer.callback_handler.callbacks]
     seen["loss"] = getattr(prepared.loss, "keywords", None)
-    seen["frozen"] = vars(started.frozen) if started.frozen else None
+    seen["frozen"] = vars(trainer.frozen_states) if trainer.frozen_states else None
     if does == "train":
         trained = train(started)
         share(trained, [])
         seen["results"] = trained.metrics
         seen["kept"] = sorted(map(str, folder.rglob("*")))
     elif does == "eval":
-        evaluated = evaluate(Trained(started), "validation")
+        evaluated = evaluate(Trained(prepared, trainer), "validation")
         seen["results"] = evaluated.metrics
         seen["predictions"] = evaluated.scored.predictions
     elif does == "answer":  # each word is in scope
