@@ -27,8 +27,8 @@ SESSION_SECONDS = 600
 MOST_SESSIONS = 100
 """Number of visitors whose texts and answers are kept at the same time."""
 
-CHARACTERS_OF_A_CUE = 50
-"""Characters of a request for each cue that it may have. The scope of each takes a pass of the model."""
+WORDS_OF_SCOPES = 2
+"""Words that are read for the scopes of cues, for each character that a request may have."""
 
 _model = threading.Lock()
 """Answers are computed one after the other: tokenizers are changed by their calls."""
@@ -246,7 +246,7 @@ def add_widget(
     widget = WIDGETS[task]
     fields = widget.fields
     if task == "negation" and most_characters is not None:
-        pipe = partial(pipe, max_cues=max(most_characters // CHARACTERS_OF_A_CUE, 1))
+        pipe = partial(pipe, max_scope_words=most_characters * WORDS_OF_SCOPES)
     if task == "text-classification" and has_pairs is not None:
         widget = widget._replace(required=2 if has_pairs else 1)
         fields = fields[: widget.required]
