@@ -1,9 +1,11 @@
 """No hostile checkpoint gets further than an error that says what is wrong; and what of a harmless one stays."""
 
+import csv
 import importlib
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -29,6 +31,8 @@ from tests.hostile.cases import (
 )
 from tests.hostile.sandbox import FAKES, run
 from tests.models.tiny import tiny_model
+
+OUTCOMES = Path(__file__).with_name("outcomes.csv")
 
 READS_WEIGHTS = ["checkpoint", "inspect", "train", "demo", "export", "from", "model", "own_model", "verify", "push"]
 OTHERS = ["checked_tokenizer", "card", "spacy", "negation_command"]
@@ -126,6 +130,23 @@ def problem(ends, door, result):
     return "" if is_line and REMEDY.search(result.text) else "it is no line with a remedy"
 
 
+def outcomes(calls, results):
+    """Return how calls have ended: by checkpoint and door."""
+    table = {}
+    for (door, folder, ends, _), result in zip(calls, results, strict=True):
+        is_refused = ends is not LOADS and re.search(ends, result.text, re.DOTALL)
+        end = "loads" if not result.error else "refused" if is_refused else "another error"
+        table.setdefault(f"{folder.parent.name}/{folder.name}", {})[door] = end
+    return table
+
+
+def published_outcomes():
+    """Return the table of outcomes that the documentation is about."""
+    with open(OUTCOMES, newline="", encoding="utf-8") as file:
+        rows = {row.pop("case"): row for row in csv.DictReader(file)}
+    return {checkpoint: {door: end for door, end in row.items() if end} for checkpoint, row in rows.items()}
+
+
 def make_samples(tmp_path):
     """Write the harmless checkpoints, and hostile ones beside them, and yield name, case, folder and how it ends."""
     for name in DOORS:
@@ -168,6 +189,10 @@ def try_all(tmp_path, *, every):
         wrong = [*{*result.forbidden} - honest.get(door, set())] or (must and problem(ends, door, result))
         if wrong:
             failures.append(f"{folder.name}, {door}: {wrong}\n    {result.error[:1]}: {result.text[:300]}")
+    if every:
+        published, table = published_outcomes(), outcomes(calls, results[len(controls) : -len(FAKES)])
+        changed = [checkpoint for checkpoint, ends in table.items() if published.get(checkpoint) != ends]
+        failures += [f"{OUTCOMES.name}, {checkpoint}: now {table[checkpoint]}" for checkpoint in changed]
     for (_, pattern), result in zip(FAKES.values(), results[-len(FAKES) :], strict=True):
         assert any(re.match(pattern, one) for one in result.forbidden), (pattern, result)
     return failures
@@ -185,6 +210,10 @@ def test_hostile_checkpoints_do_no_harm(tmp_path):
 def test_hostile_checkpoints_do_no_harm_at_any_door(tmp_path):
     failures = try_all(tmp_path, every=True)
     assert not failures, "\n".join(failures)
+
+
+def test_the_table_of_outcomes_has_every_checkpoint():
+    assert published_outcomes().keys() == {f"{sample}/{case}" for sample, cases in CASES.items() for case in cases}
 
 
 def test_names_of_labels_and_what_asks_for_nothing_are_data(tmp_path):
