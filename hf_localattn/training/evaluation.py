@@ -75,8 +75,8 @@ class Evaluation:
         further = numbers_of(self.metric.compute(predictions=predictions, references=references))
         return replace(scored, scores=scored.scores | further)
 
-    def intervals(self, scored: Scored) -> dict[str, tuple[float, float]]:
-        """Return the interval of each score over the rows of a split; empty if there are no references.
+    def intervals(self, scored: Scored) -> dict[str, list[float]]:
+        """Return the interval of each score over the rows of a split, as JSON has it; empty without references.
 
         An interval ends with the perfect score.
         """
@@ -86,7 +86,7 @@ class Evaluation:
         for name, (low, high) in intervals_of_rows(self._score_pair, *scored.pair).items():
             is_greater = self.target.metrics.get(name, True)
             perfect = perfect_score(self.task, is_greater=is_greater)
-            intervals[name] = (low, min(high, perfect)) if is_greater else (max(low, perfect), high)
+            intervals[name] = [low, min(high, perfect)] if is_greater else [max(low, perfect), high]
         return intervals
 
     def _score_pair(self, predictions: Any, references: Any) -> dict[str, float]:
