@@ -12,6 +12,9 @@ from hf_localattn.extras import import_extra
 GRAPH = "model.onnx"
 """File name of the graph in an exported folder."""
 
+EXPORT_SETTINGS = "export.json"
+"""File of settings in an exported folder. Folders of other exporters have no such file."""
+
 _OF_PARENTS: list[Any] = []
 """Sessions of parent processes. Their threads are not in this process, and to end them would wait forever."""
 
