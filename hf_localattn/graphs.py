@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from hf_localattn.extras import import_extra
 
@@ -15,8 +16,20 @@ GRAPH = "model.onnx"
 EXPORT_SETTINGS = "export.json"
 """File of settings in an exported folder. Folders of other exporters have no such file."""
 
-_OF_PARENTS: list[Any] = []
+_graphs: WeakSet[Graph] = WeakSet()
+_of_parents: list[Any] = []
 """Sessions of parent processes. Their threads are not in this process, and to end them would wait forever."""
+
+
+def _leave_sessions() -> None:
+    """Keep the sessions of the parent in a forked process, also those of graphs that nobody holds any more."""
+    for graph in _graphs:
+        _of_parents.append(graph.session)
+        graph.session = None
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_leave_sessions)
 
 
 class Graph:
@@ -36,6 +49,7 @@ class Graph:
         self.onnxruntime = import_extra("onnxruntime", "onnx", "An exported checkpoint")
         self.threads = threads if options is None else options.intra_op_num_threads
         self._open(options)
+        _graphs.add(self)
         self.input_names = [node.name for node in self.session.get_inputs()]
         self.output_names = [node.name for node in self.session.get_outputs()]
 
@@ -43,18 +57,16 @@ class Graph:
         if options is None:
             options = self.onnxruntime.SessionOptions()
             options.intra_op_num_threads = self.threads
-        self.session = self.onnxruntime.InferenceSession(
+        self.session: Any = self.onnxruntime.InferenceSession(
             str(self.folder / GRAPH), options, providers=["CPUExecutionProvider"]
         )
-        self.process = os.getpid()
 
     def __reduce__(self) -> tuple[type, tuple[Path, int]]:
         return type(self), (self.folder, self.threads)
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Any]) -> list[Any]:
         """Return some outputs as arrays."""
-        if self.process != os.getpid():
-            _OF_PARENTS.append(self.session)
+        if self.session is None:
             self._open()
         outputs: list[Any] = self.session.run(list(names), dict(inputs))
         return outputs

@@ -278,7 +278,7 @@ REFUSED = {
         (("a.html", "<a/>"), "", r"\.jsonl, \.conllu, \.xml"),
         (("a.conll", "a O\n\nb x O\n"), "line 3", "3 columns, but 2"),
         (("a.conll", "a\tO\rb\tO\n"), "line 1", "carriage return"),
-        (("a.conll", "a\tB-first name\n"), "line 1", "blank"),
+        (("a.conll", "a\tB-first name\n"), "sentence in line 1", "blank"),
         ([{**WORDS, "ner_tags": ["O", "B-first\nname"]}], "line 1", "blank"),
         (("a.conll", "a\tO\n\nb\tO\u200b\n"), "sentence in line 3, word 1", "looks like 'O'"),
         (("a.conll", "a\tO\nb O\n"), "line 2", "1 columns, but 2"),
