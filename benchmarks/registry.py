@@ -32,6 +32,19 @@ class Scale:
         """Return random ids (B, L) of ordinary tokens."""
         return torch.randint(self.vocabulary // 30, self.vocabulary, (batch, length))
 
+    def padded_batch(self, batch: int, length: int, padding: slice) -> dict[str, torch.Tensor]:
+        """Return ids and their mask, each (B, L). Every other row has padding."""
+        ids = self.token_ids(batch, length)
+        mask = torch.ones(batch, length, dtype=torch.long)
+        mask[::2, padding] = 0
+        return {"input_ids": ids, "attention_mask": mask}
+
+
+def train_step(model: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> None:
+    """Compute the loss and the gradients of a batch."""
+    model(**inputs).loss.backward()
+    model.zero_grad(set_to_none=True)
+
 
 MEASURED = Scale()
 TINY = Scale(

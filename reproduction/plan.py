@@ -21,8 +21,11 @@ from hf_localattn.models.sla_parser import load_pipeline
 from hf_localattn.names import default_settings
 from hf_localattn.parsing import format_assignments, format_value, read_value
 from hf_localattn.resources import tiny_parser
+from hf_localattn.settings.data import DATA_ARGUMENTS
+from hf_localattn.settings.stock import all_options
+from hf_localattn.settings.training import NewGenerationArguments
 from hf_localattn.studies.script_command import ScriptCommand, content_digest
-from hf_localattn.tasks.task import LIMITS
+from hf_localattn.tasks.task import LIMITS, PARTS
 from reproduction.corpora import SAMPLES, corpus_arguments, load_corpora
 from reproduction.measures import MEASURES, UNREAD
 from reproduction.tables import Row, Table, TableTask, check_names, load_table
@@ -33,24 +36,9 @@ COMMON = {"disable_tqdm": True, "log_level": "error", "report_to": "none", "save
 UNUSUAL = "[^A-Za-z0-9]+"
 """Characters that are replaced in names of folders."""
 
-PARTS = {"train": "do_train", "validation": "do_eval", "test": "do_predict"}
+OPTIONS = all_options(*DATA_ARGUMENTS.values(), NewGenerationArguments)
 
-SET_OTHERWISE = (
-    "seed",
-    "num_folds",
-    "fold",
-    "dataset_name",
-    "train_file",
-    "validation_file",
-    "test_file",
-    "search_space",
-    "workers",
-    "ray_address",
-    "output_dir",
-    "resume_from_checkpoint",
-    "streaming",
-    *PARTS.values(),
-)
+SET_OTHERWISE = {name for name, option in OPTIONS.items() if option.planned or not option.shared}
 """Arguments that `--args` does not accept."""
 
 digest = cache(content_digest)
@@ -295,15 +283,15 @@ def data_of(task: TableTask, selection: Selection) -> dict[str, Any]:
     folder = SAMPLES if task.script in UNREAD else selection.data.get(task.corpus)
     if task.folds is not None:  # missing splits are held out from the training data
         options = corpus_arguments(corpus, ["train"], folder, list(corpus.files))
-        return options | dict.fromkeys(PARTS.values(), True)
+        return options | {f"do_{part}": True for part in PARTS.values()}
     splits = list(corpus.files)
     predicts = any(score.metric.startswith("predict_") for score in task.scores.values())
     if "test" in splits and not predicts and task.script != "statistics":
         splits.remove("test")
     options = corpus_arguments(corpus, splits, folder)
-    for split, option in PARTS.items():
+    for split, part in PARTS.items():
         if split in splits:
-            options[option] = True
+            options[f"do_{part}"] = True
     return options
 
 

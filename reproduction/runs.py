@@ -20,31 +20,15 @@ from hf_localattn.files import atomic_write, discard
 from hf_localattn.hub.record import LIBRARIES
 from hf_localattn.names import RUN
 from hf_localattn.parsing import read_json
+from hf_localattn.settings.model import ModelArguments
+from hf_localattn.settings.option import options_of
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
 from hf_localattn.studies.results import finished, write_results
 from hf_localattn.studies.search import RESULTS as SEARCHED
 from hf_localattn.studies.search import Search
 from hf_localattn.studies.search_space import SEARCHABLE
 from reproduction.measures import MEASURES
-from reproduction.plan import UNUSUAL, TableRun, device_name, tokenizer_settings
-
-NOT_TESTED = (
-    "family",
-    "backbone",
-    "dataset_name",
-    "dataset_config_name",
-    "train_file",
-    "validation_file",
-    "test_file",
-    "do_train",
-    "do_eval",
-    "early_stopping_patience",
-    "eval_strategy",
-    "load_best_model_at_end",
-    "num_folds",
-    "fold",
-)
-"""Options that do not apply when a trained model is tested on other corpora."""
+from reproduction.plan import SET_OTHERWISE, UNUSUAL, TableRun, device_name, tokenizer_settings
 
 
 def has_model(run: TableRun) -> bool:
@@ -145,7 +129,10 @@ def _script_run(run: TableRun) -> ScriptRun:
 
 def _test_options(run: TableRun) -> dict[str, Any]:
     """Return the options that test the trained model of a run, without those of the data."""
-    options = {name: value for name, value in run.options.items() if name not in NOT_TESTED}
+    of_others = SET_OTHERWISE | options_of(ModelArguments).keys()
+    options = {name: value for name, value in run.options.items() if name not in of_others}
+    for name in ("early_stopping_patience", "eval_strategy", "load_best_model_at_end"):  # they need validation rows
+        options.pop(name, None)
     options["model_name_or_path"] = str(run.folder)
     options["local_config"] = tokenizer_settings(run.options)
     options["do_predict"] = True

@@ -84,11 +84,11 @@ def tokenizers() -> str:
 
 def recipes() -> str:
     """Return a table of the recipes of all scripts."""
-    rows = ["| script | recipe | trains | measured |", "|---|---|---|---|"]
+    rows = ["| script | recipe | trains | CPU seconds | measured |", "|---|---|---|---|---|"]
     for script in SCRIPTS:
         for recipe in recipes_of(script):
             name = f"`{recipe.name}`" + (" (default)" if recipe.default else "")
-            rows.append(f"| `train {script}` | {name} | {recipe.summary} | {recipe.measured} |")
+            rows.append(f"| `train {script}` | {name} | {recipe.summary} | {recipe.seconds:g} | {recipe.measured} |")
     return "\n".join(rows)
 
 

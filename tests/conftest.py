@@ -71,12 +71,14 @@ class ForkedPython:
         return iter(bare_python("hf_localattn.studies.command"))
 
 
-@pytest.fixture(autouse=True)
-def _forked_runs(monkeypatch):
-    """Fork the processes of folds, trials and tables: the imports of each would take five seconds."""
+@pytest.fixture(autouse=True, scope="session")
+def _forked_runs():
+    """Fork the processes of folds, trials and tables, of fixtures too: the imports of each would take five seconds."""
     from hf_localattn.studies import processes
 
-    monkeypatch.setattr(processes, "PYTHON", ForkedPython())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "PYTHON", ForkedPython())
+        yield
 
 
 @pytest.fixture

@@ -59,8 +59,10 @@ def run_fresh(program, folder, *arguments, **environment):
 def bare_python(*modules, **environment):
     """A command for Python (`-I`, `-c`, `-m`) with torch and these modules, but none of `UNTOUCHED`, imported."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    server = subprocess.Popen([sys.executable, "-I", __file__, *modules], env=environment, **pipes)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "", **environment}
+    python = bare_python() if modules else (sys.executable,)  # which has torch
+    program = [*python, "-I", "-c", Path(__file__).read_text(), str(Path(__file__).parents[1]), *modules]
+    server = subprocess.Popen(program, env=environment, **pipes)
     path = server.stdout.readline().strip()
     if not path:
         raise RuntimeError("the process that forks has ended before its first fork")
@@ -138,7 +140,7 @@ def set_warnings(filters):
         warnings.filterwarnings(action, re.escape(message), getattr(builtins, category))
 
 
-def serve(*modules):
+def serve(root, *modules):
     import scipy.stats  # noqa: F401
     import sklearn.metrics  # noqa: F401
     import torch._dynamo
@@ -146,7 +148,7 @@ def serve(*modules):
 
     assert not {*UNTOUCHED} & {*sys.modules}
     if modules:
-        sys.path.insert(0, str(Path(__file__).parents[1]))
+        sys.path.insert(0, root)
     for name in modules:
         importlib.import_module(name)
     gc.collect()

@@ -9,7 +9,7 @@ from torch.nn import functional
 from transformers import BertConfig, BertForQuestionAnswering
 
 from benchmarks.measure import seconds
-from benchmarks.registry import Scale, Step, case
+from benchmarks.registry import Scale, Step, case, train_step
 from hf_localattn import CoolConfig, CoolForQuestionAnswering, outlook_attention
 
 BATCH, LENGTH, WINDOW = 8, 384, 3
@@ -25,28 +25,17 @@ def training_step(device: torch.device, scale: Scale) -> dict[str, Step]:
     batch = scale.limit(BATCH)
     length = scale.limit(LENGTH)
     shorter = 300 * length // LENGTH
-    mask = torch.ones(batch, length, dtype=torch.long)
-    mask[::2, shorter:] = 0
     positions = torch.randint(0, shorter, (batch,))
-    inputs = {
-        "input_ids": scale.token_ids(batch, length),
-        "attention_mask": mask,
-        "start_positions": positions,
-        "end_positions": positions,
-    }
+    inputs = scale.padded_batch(batch, length, slice(shorter, None))
+    inputs |= {"start_positions": positions, "end_positions": positions}
     inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
-
-    def step(model: torch.nn.Module) -> None:
-        model(**inputs).loss.backward()
-        model.zero_grad(set_to_none=True)
-
     backbone = BertConfig(**scale.encoder)
     models = {
         "backbone": BertForQuestionAnswering(backbone),
         "with conv": CoolForQuestionAnswering(CoolConfig(backbone_config=backbone)),
         "without conv": CoolForQuestionAnswering(CoolConfig(backbone_config=backbone, use_conv=False)),
     }
-    return {name: partial(step, model.train().to(device)) for name, model in models.items()}
+    return {name: partial(train_step, model.train().to(device), inputs) for name, model in models.items()}
 
 
 def outlook_variants(features: int, device: torch.device, scale: Scale) -> dict[str, Step]:

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from transformers import XLNetConfig, XLNetForTokenClassification
 
-from benchmarks.registry import Scale, Step, case
+from benchmarks.registry import Scale, Step, case, train_step
 from hf_localattn import OaXLNetConfig, OaXLNetForTokenClassification
 from hf_localattn.models.fields_oa_xlnet import INTERACTIONS
 from hf_localattn.models.oa_attention import OrthogonalAttentionBlock
@@ -24,12 +24,6 @@ def backbone_of(scale: Scale) -> XLNetConfig:
     )
 
 
-def step(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> None:
-    """Run one forward and backward pass."""
-    model(**inputs).loss.backward()
-    model.zero_grad(set_to_none=True)
-
-
 @case(
     "oa-step",
     "OA with two blocks on XLNet-base, negation scopes, training step at batch 8, length 128, cues of 1 to 3 tokens; "
@@ -40,24 +34,20 @@ def training_step(device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
     batch = scale.limit(8)
     length = scale.limit(128)
-    inputs = {
-        "input_ids": scale.token_ids(batch, length),
-        "attention_mask": torch.ones(batch, length, dtype=torch.long),
-        "labels": torch.randint(0, 2, (batch, length)),
-    }
-    inputs["attention_mask"][::2, : length // 4] = 0
+    inputs = scale.padded_batch(batch, length, slice(length // 4))
+    inputs["labels"] = torch.randint(0, 2, (batch, length))
     query = torch.zeros(batch, length, dtype=torch.long)
     for row in range(batch):
         for place in (60, 70, 90)[: 1 + row % 3]:
             query[row, place * length // 128] = 1
     inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
     backbone = XLNetForTokenClassification(backbone_of(scale))
-    steps = {"backbone": partial(step, backbone.train().to(device), inputs)}
+    steps = {"backbone": partial(train_step, backbone.train().to(device), inputs)}
     inputs = {**inputs, "query_mask": query.to(device)}
     for interaction in INTERACTIONS:
         config = OaXLNetConfig(backbone_config=backbone_of(scale), local_attention=interaction)
         model = OaXLNetForTokenClassification(config)
-        steps[interaction] = partial(step, model.train().to(device), inputs)
+        steps[interaction] = partial(train_step, model.train().to(device), inputs)
     return steps
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
-from benchmarks.registry import Scale, Step, case
+from benchmarks.registry import Scale, Step, case, train_step
 from hf_localattn import SamRobertaConfig, SamRobertaForSequenceClassification
 
 
@@ -21,21 +21,12 @@ def training_step(device: torch.device, scale: Scale) -> dict[str, Step]:
     torch.manual_seed(0)
     batch = scale.limit(8)
     length = scale.limit(128)
-    inputs = {
-        "input_ids": scale.token_ids(batch, length),
-        "attention_mask": torch.ones(batch, length, dtype=torch.long),
-        "labels": torch.zeros(batch, dtype=torch.long),
-    }
-    inputs["attention_mask"][::2, length * 3 // 4 :] = 0
+    inputs = scale.padded_batch(batch, length, slice(length * 3 // 4, None))
+    inputs["labels"] = torch.zeros(batch, dtype=torch.long)
     inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
-
-    def step(model: torch.nn.Module) -> None:
-        model(**inputs).loss.backward()
-        model.zero_grad(set_to_none=True)
-
     backbone = RobertaConfig(max_position_embeddings=514, vocab_size=50265, **scale.encoder)
     models: dict[str, torch.nn.Module] = {"backbone": RobertaForSequenceClassification(backbone)}
     for pooling in ("none", "rb", "rba", "sam", "disan"):
         config = SamRobertaConfig(backbone_config=backbone, pooling=pooling)
         models[pooling] = SamRobertaForSequenceClassification(config)
-    return {name: partial(step, model.train().to(device)) for name, model in models.items()}
+    return {name: partial(train_step, model.train().to(device), inputs) for name, model in models.items()}

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from benchmarks.registry import Scale, Step, case
+from benchmarks.registry import Scale, Step, case, train_step
 from hf_localattn import SlaBertConfig, SlaBertForSequenceClassification, SlaBertTokenizer
 from hf_localattn.models import sla_parser
 from hf_localattn.resources import reading_comprehension, tiny_backbone
@@ -41,25 +41,17 @@ def training_step(length: int, device: torch.device, scale: Scale) -> dict[str, 
     kinds = ("syntax", "window", "sgnet", "lisa") if length == 128 else ("syntax", "window")
     batch = scale.limit(TOKENS // length)
     length = scale.limit(length)
-    inputs = {
-        "input_ids": scale.token_ids(batch, length),
-        "attention_mask": torch.ones(batch, length, dtype=torch.long),
-        "labels": torch.zeros(batch, dtype=torch.long),
-    }
-    inputs["attention_mask"][::2, length * 3 // 4 :] = 0
+    inputs = scale.padded_batch(batch, length, slice(length * 3 // 4, None))
+    inputs["labels"] = torch.zeros(batch, dtype=torch.long)
     inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
     structure = {name: tensor.to(device) for name, tensor in sentences(batch, length).items()}
 
-    def step(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> None:
-        model(**inputs).loss.backward()
-        model.zero_grad(set_to_none=True)
-
     backbone = BertConfig(**scale.encoder)
     stock = BertForSequenceClassification(backbone)
-    steps = {"backbone": partial(step, stock.train().to(device), inputs)}
+    steps = {"backbone": partial(train_step, stock.train().to(device), inputs)}
     for kind in kinds:
         model = SlaBertForSequenceClassification(SlaBertConfig(backbone_config=backbone, local_attention=kind))
-        steps[kind] = partial(step, model.train().to(device), inputs | structure)
+        steps[kind] = partial(train_step, model.train().to(device), inputs | structure)
     return steps
 
 

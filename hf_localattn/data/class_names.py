@@ -49,10 +49,9 @@ def find_unclear_name(names: Sequence[str]) -> tuple[str, str] | None:
         similar = first_cases.setdefault("".join(look.casefold().split()), name)
         if similar != name:
             logger.warning("The classes %r and %r differ only by case or blanks.", similar, name)
-    known = {*names}
     for name in names:
         parts = [part.strip() for part in _JOINTS.split(name)]
-        if len(parts) > 1 and known.issuperset(parts):
+        if len(parts) > 1 and set(names).issuperset(parts):
             return name, f"joins other classes; write {json.dumps(parts, ensure_ascii=False)} for several"
     unclear = [name for name in names if name.casefold() in UNCLEAR_TEXTS]
     others = [name for name in names if name not in unclear]

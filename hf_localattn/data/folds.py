@@ -19,9 +19,6 @@ from hf_localattn.errors import join_names
 
 logger = logging.getLogger(__name__)
 
-INPUTS = ("text", "text_pair", "context", "question", "choices", "tokens")
-"""Columns of what a model reads, in the rows of any task."""
-
 
 @dataclass(frozen=True)
 class Fold:
@@ -37,6 +34,7 @@ def split_rows(
     fold: Fold,
     parts: Sequence[str],
     *,
+    inputs: Sequence[str],
     group_column: str | None = None,
     class_column: str | None = None,
 ) -> dict[str, datasets.Dataset]:
@@ -50,17 +48,18 @@ def split_rows(
         rows: Rows to split. The split depends only on them and on `fold`.
         fold: Fold to hold out.
         parts: Names of the held-out parts, at most two.
+        inputs: Columns of what a model reads. Rows may lack some of them.
         group_column (*optional*): Column. Rows with the same value stay in one part.
         class_column (*optional*): Column by which the parts are stratified if it is a `ClassLabel`.
 
     Raises:
         ValueError: There are too few rows or groups.
     """
-    inputs = _numbers_of(_inputs_of(rows))
-    groups = inputs
+    numbers = _numbers_of(_inputs_of(rows, inputs))
+    groups = numbers
     if group_column is not None:
-        groups = _connected(inputs, _numbers_of(rows[group_column]))
-    if repeats := len(rows) - len(np.unique(inputs)):
+        groups = _connected(numbers, _numbers_of(rows[group_column]))
+    if repeats := len(rows) - len(np.unique(numbers)):
         message = "%d of %d rows repeat the input of another row; they are in the same part of each fold."
         logger.info(message, repeats, len(rows))
     classes = None
@@ -88,21 +87,26 @@ def split_rows(
     return {name: rows.select(indices) for name, indices in {"train": rest, **held_out}.items()}
 
 
-def warn_of_shared_inputs(data: Mapping[str, datasets.Dataset]) -> None:
-    """Warn of held-out rows whose input is also that of a training row. Their scores say little about new rows."""
+def warn_of_shared_inputs(data: Mapping[str, datasets.Dataset], inputs: Sequence[str]) -> None:
+    """Warn of held-out rows whose input is also that of a training row. Their scores say little about new rows.
+
+    Args:
+        data: Rows by split.
+        inputs: Columns of what a model reads.
+    """
     if "train" not in data:
         return
-    trained = set(_inputs_of(data["train"]))
+    trained = set(_inputs_of(data["train"], inputs))
     for split, rows in data.items():
-        shared = 0 if split == "train" else sum(key in trained for key in _inputs_of(rows))
+        shared = 0 if split == "train" else sum(key in trained for key in _inputs_of(rows, inputs))
         if shared:
             message = "%d of %d %s rows repeat the input of a training row: scores on them are too good."
             logger.warning(message, shared, len(rows), split)
 
 
-def _inputs_of(rows: datasets.Dataset) -> list[Hashable]:
+def _inputs_of(rows: datasets.Dataset, inputs: Sequence[str]) -> list[Hashable]:
     """Return what a model reads of each row; the index of each row if the rows have no such columns."""
-    columns = [rows[name][:] for name in INPUTS if name in rows.column_names]
+    columns = [rows[name][:] for name in inputs if name in rows.column_names]
     if not columns:
         return list(range(len(rows)))
     return [

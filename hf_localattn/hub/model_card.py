@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub.repocard_data import EvalResult, ModelCardData  # `ModelCard` imports the whole client of the Hub
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
@@ -29,12 +29,13 @@ from hf_localattn.names import (
     read_config,
     task_of_class,
 )
-from hf_localattn.parsing import read_utf8
+from hf_localattn.parsing import parse_yaml, read_utf8
 
 logger = logging.getLogger(__name__)
 
 CARD = "README.md"
 BOUNDARY = "<!-- hf-localattn writes what is above. What is below is yours, and stays. -->"
+METADATA = re.compile(r"\s*---[ \t]*\r?\n(.*?)^---", re.DOTALL | re.MULTILINE)
 TAG = "hf_localattn"
 CUES = ("negation:", "speculation:")  # beginnings of the labels of cues
 
@@ -208,10 +209,11 @@ def _headline_scores(record: TrainingRecord) -> list[Score]:
 
 def _added(card: str, path: Path, config: Mapping[str, Any], record: TrainingRecord | None) -> dict[str, Any]:
     """Return the metadata that people have added to a card: entries, and further values of lists."""
-    try:
-        written = ModelCard(card, ignore_metadata_errors=True).data.to_dict()
-    except Exception as error:  # YAML raises anything
-        raise ValueError(f"The metadata of {path} cannot be read: {error}") from None
+    block = METADATA.match(card)
+    written = parse_yaml(block[1], f"The metadata of {path}") if block else {}
+    if not isinstance(written, dict | None):
+        raise ValueError(f"The metadata of {path} are no names with values: write them as in `license: mit`.")
+    written = written or {}
     ours = _metadata(config, record, "").to_dict()
     names = set(ours)
     if record is not None:  # the card may be of an earlier run

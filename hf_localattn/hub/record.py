@@ -28,7 +28,7 @@ def describe_rivals(metrics: Iterable[str]) -> str:
 
 
 STATE = "trainer_state.json"
-"""File of transformers' Trainer with the log of a run."""
+"""File of transformers' Trainer with the log of a run. It is written last, after weights and optimizer."""
 
 SETTINGS = ("max_steps", "num_train_epochs", "train_batch_size")
 """Settings of a run that `STATE` has."""
@@ -46,6 +46,68 @@ class Score:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """Result of a recipe or of a plain rival in the comparison of `--recipe auto`.
+
+    Args:
+        name: Name of the recipe, or of the rival.
+        is_rival (*optional*): True for a rival, which has a score alone.
+        score (*optional*): Score on the validation rows, or mean over folds; None for a training without an end.
+        interval (*optional*): 95 % interval of the score over the validation rows, or of the mean over folds.
+        seconds (*optional*): Seconds that the training took, with its start and evaluation.
+        megabytes (*optional*): Size of the weights.
+        error (*optional*): The error that ended the training.
+    """
+
+    name: str
+    is_rival: bool = False
+    score: float | None = None
+    interval: tuple[float, float] | None = None
+    seconds: float = 0.0
+    megabytes: float | None = None
+    error: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """True if the training has a score or an error."""
+        return self.score is not None or self.error is not None
+
+    def cells(self) -> list[str]:
+        """Return the texts of a row of a table: name, score, interval, seconds, megabytes."""
+        ends = "" if self.interval is None else "[{:.4f}, {:.4f}]".format(*self.interval)
+        score = "failed" if self.error else "not finished" if self.score is None else f"{self.score:.4f}"
+        if self.is_rival:
+            return [f"rival: {self.name}", score, ends, "", ""]
+        return [
+            self.name,
+            score,
+            ends,
+            f"{self.seconds:.0f}",
+            "" if self.megabytes is None else f"{self.megabytes:.0f}",
+        ]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Comparison of recipes by `--recipe auto`.
+
+    Args:
+        score: Name of the score that has chosen.
+        rows: Recipes, the best first, and rivals.
+        text: Sentences about the choice.
+    """
+
+    score: str
+    rows: tuple[Candidate, ...]
+    text: str
+
+    @property
+    def columns(self) -> list[str]:
+        """Titles of the columns of a table of the rows."""
+        return ["recipe", self.score, "95 % interval", "seconds", "MB"]
+
+
+@dataclass(frozen=True)
 class TrainingRecord:
     """Record of a training run. It is uploaded to the Hub, so it has no local paths or tokens.
 
@@ -60,6 +122,7 @@ class TrainingRecord:
         hyperparameters (*optional*): Training arguments that affect the result.
         columns (*optional*): Options of the script that name columns of the data.
         reports (*optional*): Scores of each class by split, as `hf_localattn.metrics.class_report` returns them.
+        comparison (*optional*): Comparison of recipes that has chosen the model.
         has_pairs (*optional*): True if the inputs are pairs of texts, False for single texts.
         seed (*optional*): Random seed of the run.
         versions (*optional*, defaults to the installed ones): Versions of the libraries by name.
@@ -75,6 +138,7 @@ class TrainingRecord:
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     columns: dict[str, StrictInt | str] = field(default_factory=dict)
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
+    comparison: Comparison | None = None
     has_pairs: bool | None = None
     seed: StrictInt | None = None
     versions: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in LIBRARIES})

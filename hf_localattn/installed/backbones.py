@@ -86,7 +86,10 @@ def build_model(
         model.generation_config = backbone.generation_config
     elif config.encoder_states != "last":
         with torch.no_grad():
-            model.base_model.forward_encoder(input_ids=torch.zeros(1, 8, dtype=torch.long))  # refused now if ever
+            base = model.base_model
+            base.read_encoder(
+                base.forward_backbone, input_ids=torch.zeros(1, 8, dtype=torch.long)
+            )  # refused now if ever
     return model.to("cpu" if device_map is None else device_map).eval()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,22 @@ from hf_localattn import models
 from hf_localattn.errors import CheckpointError
 from hf_localattn.graphs import EXPORT_SETTINGS, GRAPH, Graph
 from hf_localattn.installed.configurations import load_config
+from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
 
 
 def is_exported(folder: str | os.PathLike[str]) -> bool:
     """Return True for a folder that `hf-localattn export` has written."""
     return all(Path(folder, name).is_file() for name in (GRAPH, EXPORT_SETTINGS))
+
+
+def class_of(config: PreTrainedConfig) -> type[LocalAttentionPreTrainedModel] | None:
+    """Return the class of a family that a configuration names as that of its model, or None."""
+    if not isinstance(config, LocalAttentionConfig):
+        return None
+    module = import_module(f"{models.__name__}.{config.entry_module}")
+    named = getattr(module, next(iter(config.architectures or ()), ""), None)
+    return named if isinstance(named, type) and issubclass(named, LocalAttentionPreTrainedModel) else None
 
 
 class OnnxModel(nn.Module):
@@ -70,8 +81,7 @@ class OnnxModel(nn.Module):
                 " CHECKPOINT FOLDER`."
             )
         config = load_config(folder)
-        exported = getattr(models, next(iter(config.architectures or ()), ""), None)
-        if not (isinstance(exported, type) and issubclass(exported, LocalAttentionPreTrainedModel)):
+        if class_of(config) is None:
             raise CheckpointError(
                 f"{Path(folder, 'config.json')}: `architectures` is {config.architectures}, no class of the package:"
                 " export the checkpoint again."
@@ -81,7 +91,7 @@ class OnnxModel(nn.Module):
     @classmethod
     def from_graph(cls, graph: Graph, config: PreTrainedConfig) -> OnnxModel:
         """Return a model of a class with the name and the arguments of the exported one."""
-        exported = getattr(models, (config.architectures or [""])[0])
+        exported: Any = class_of(config)
 
         # Pipelines look at the name of the class and at the arguments of `forward`.
         @functools.wraps(exported.forward)

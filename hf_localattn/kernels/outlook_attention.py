@@ -56,9 +56,9 @@ def _compare(values: torch.Tensor, scores: torch.Tensor) -> Comparison:
     expected, _ = outlook_attention(precise[0], precise[1], mask, mask_outside_window=True, return_weights=True)
     gradient = draw(values)
     yield "values", actual, expected
-    found = torch.autograd.grad(actual, inputs, gradient.to(actual.dtype))
+    gradients = torch.autograd.grad(actual, inputs, gradient.to(actual.dtype))
     names = ("the gradient of values", "the gradient of scores")
-    yield from zip(names, found, torch.autograd.grad(expected, precise, gradient.float()), strict=True)
+    yield from zip(names, gradients, torch.autograd.grad(expected, precise, gradient.float()), strict=True)
 
 
 @library.custom_op("hf_localattn::outlook", mutates_args=())

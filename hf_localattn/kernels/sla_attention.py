@@ -59,9 +59,9 @@ def _compare(dtype: torch.dtype, width: int, tables: MaskTables) -> Comparison:
     expected, _, _ = gated_attention(query, key, value, gate, mask, local_mask, scaling=scaling)
     gradient = torch.randn(actual.shape, generator=generator, device=device)
     yield "states", actual, expected
-    found = torch.autograd.grad(actual, inputs, gradient.to(dtype))
+    gradients = torch.autograd.grad(actual, inputs, gradient.to(dtype))
     names = [f"the gradient of {name}" for name in ("queries", "keys", "values", "gates")]
-    yield from zip(names, found, torch.autograd.grad(expected, precise, gradient), strict=True)
+    yield from zip(names, gradients, torch.autograd.grad(expected, precise, gradient), strict=True)
 
 
 def attend(

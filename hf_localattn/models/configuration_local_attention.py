@@ -200,7 +200,7 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
     @property
     def encoder_size(self) -> int:
         """Width of the states of the encoder that `encoder_states` selects."""
-        count = 1 if isinstance(self.encoder_states, str) else len(self.encoder_states)
+        count = 1 if self.encoder_states in ("last", "mix") else len(self.encoder_state_indices() or ())
         return count * self.backbone_config.hidden_size
 
     @property
@@ -214,12 +214,10 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
         if self.encoder_states == "last":
             return None
         count = self.num_encoder_states
-        listed: Any = range(count) if self.encoder_states == "mix" else self.encoder_states
+        listed: Any = range(count) if self.encoder_states in ("mix", "all") else self.encoder_states
         chosen = list(dict.fromkeys(index % count for index in listed if -count <= index < count))
         if not chosen or len(chosen) < len(listed):
-            raise ValueError(
-                f"`encoder_states` is {listed!r}; give distinct layers from {-count} to {count - 1}, 'mix' or 'last'."
-            )
+            raise ValueError(f"`encoder_states` is {listed!r}; give distinct layers from {-count} to {count - 1}.")
         return chosen
 
     @property

@@ -69,12 +69,12 @@ class Fields:
         ),
     ] = False
     encoder_states: Annotated[
-        Literal["last", "mix"] | list[int],
+        Literal["last", "mix", "all"] | list[int],
         Field(
             'States of the encoder that the layers on top of it read: "last", of its last layer; "mix", a mean of all'
-            " layers with trained weights; or a list of layers whose states are concatenated, such as [0, 6, -1]. 0"
-            ' are the word embeddings, 1 is the first layer, -1 the last. A frozen encoder is best read with "mix".'
-            " Only for local layers outside the backbone."
+            ' layers with trained weights; "all", the states of all layers concatenated, or a list of layers, such as'
+            " [0, 6, -1]. 0 are the word embeddings, 1 is the first layer, -1 the last. A frozen encoder is best read"
+            ' with "mix". Only for local layers outside the backbone.'
         ),
     ] = "last"
     hf_localattn_version: Annotated[

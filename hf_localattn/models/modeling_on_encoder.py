@@ -60,7 +60,7 @@ class EncoderStates(LocalAttentionPreTrainedModel):
         states = outputs.last_hidden_state
         if chosen is not None:
             every = outputs.hidden_states or ()
-            if len(every) != self.config.num_encoder_states or any(one.shape != states.shape for one in every):
+            if [layer.shape for layer in every] != [states.shape] * self.config.num_encoder_states:
                 raise ValueError(
                     f"The backbone {self.config.backbone_config.model_type!r} does not return the states of each of"
                     " its layers: set `encoder_states` to 'last'."
@@ -111,10 +111,6 @@ class ModelOnEncoder(EncoderStates):
         """
         raise NotImplementedError
 
-    def forward_encoder(self, **inputs: Any) -> BaseModelOutput:
-        """Run the backbone, as `read_encoder` does."""
-        return self.read_encoder(self.forward_backbone, **inputs)
-
     @can_return_tuple
     def forward(
         self,
@@ -123,11 +119,13 @@ class ModelOnEncoder(EncoderStates):
         token_type_ids: torch.Tensor | None = None,
         position_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
         **kwargs: Any,
     ) -> LocalModelOutput:
         """Compute the hidden states of all tokens, (B, L, output size).
 
         The inputs are those of the heads, each (B, L); either `input_ids` or `inputs_embeds` (B, L, E) is required.
+        With `encoder_outputs`, a result of `read_encoder`, the encoder does not run.
         """
         self.resolve_output_flags(kwargs)
         check_inputs(input_ids, inputs_embeds, attention_mask)
@@ -142,7 +140,7 @@ class ModelOnEncoder(EncoderStates):
         further = {name: kwargs.pop(name, None) for name in self.token_inputs}
         wants_attentions = kwargs["output_attentions"]
         started = self.start_layers(inputs, mask, wants_attentions, **further)
-        outputs = self.forward_encoder(**inputs, **kwargs)
+        outputs = encoder_outputs or self.read_encoder(self.forward_backbone, **inputs, **kwargs)
         states = self.mix_states(outputs.last_hidden_state)
         mask = None if mask is None else mask.to(states.device)
         states, more = self.forward_layers(states, mask, wants_attentions, **started)

@@ -21,6 +21,11 @@ Names = Annotated[tuple[str, ...] | None, BeforeValidator(_split_names)]
 """Names of columns, which commas separate in an option."""
 
 
+def column(help: str, name: str, unset: Any = None) -> Any:
+    """Declare an option that names a column of the data, by default `unset`."""
+    return option(None, help, name=name, unset=unset, column=True)
+
+
 class Columns:
     """Base class of frozen dataclasses of columns."""
 
@@ -45,13 +50,11 @@ class TextColumns(Columns):
     class, and 0 for lists of classes; by default inferred.
     """
 
-    texts: Names = option(
-        None,
+    texts: Names = column(
         "Column of the texts, or two columns separated by a comma; by default common names are tried.",
-        name="text_column_names",
-        column=True,
+        "text_column_names",
     )
-    label: str | None = option(None, "Column of the labels.", name="label_column_name", unset="label", column=True)
+    label: str | None = column("Column of the labels.", "label_column_name", "label")
     names: tuple[str, ...] | None = None
     problem_type: str | None = None
     unlabeled: bool = False
@@ -89,14 +92,9 @@ GLUE_TASKS: dict[str, TextColumns] = {
 class TokenColumns(Columns):
     """Columns of words and labels. `names` are label names, if the labels in the data are numbers from 0."""
 
-    text: str | None = option(
-        None, "Column with the lists of words.", name="text_column_name", unset="tokens", column=True
-    )
-    label: str | None = option(
-        None,
-        "Column with the lists of labels; default: <task_name>_tags, or labels.",
-        name="label_column_name",
-        column=True,
+    text: str | None = column("Column with the lists of words.", "text_column_name", "tokens")
+    label: str | None = column(
+        "Column with the lists of labels; default: <task_name>_tags, or labels.", "label_column_name"
     )
     task: str = option(
         "ner",
@@ -105,19 +103,11 @@ class TokenColumns(Columns):
         name="task_name",
         aliases=("--task",),
     )
-    conll: int | None = option(
-        None,
-        "Index of the labels' column in a column file; default: the last one.",
-        name="label_column_index",
-        unset=-1,
-        column=True,
+    conll: int | None = column(
+        "Index of the labels' column in a column file; default: the last one.", "label_column_index", -1
     )
-    conllu: Literal["upos", "xpos"] | None = option(
-        None,
-        "Column with the labels in a CoNLL-U file: upos or xpos.",
-        name="conllu_column",
-        unset="upos",
-        column=True,
+    conllu: Literal["upos", "xpos"] | None = column(
+        "Column with the labels in a CoNLL-U file: upos or xpos.", "conllu_column", "upos"
     )
     names: Any = None
 
@@ -133,33 +123,17 @@ class ChoiceColumns(Columns):
     label is compared with the choices first.
     """
 
-    context: str | None = option(
-        None,
-        "Column with the text that the choices refer to or continue.",
-        name="context_column_name",
-        unset="context",
-        column=True,
+    context: str | None = column(
+        "Column with the text that the choices refer to or continue.", "context_column_name", "context"
     )
-    question: str | None = option(
-        None,
-        "Column with the question, if there is one.",
-        name="question_column_name",
-        unset="question",
-        column=True,
+    question: str | None = column("Column with the question, if there is one.", "question_column_name", "question")
+    choices: str | None = column(
+        "Column with the lists of choices, not needed for SWAG.", "choices_column_name", "choices"
     )
-    choices: str | None = option(
-        None,
-        "Column with the lists of choices, not needed for SWAG.",
-        name="choices_column_name",
-        unset="choices",
-        column=True,
-    )
-    label: str | None = option(
-        None,
+    label: str | None = column(
         "Column with the right choice, its index, counted from 0, its letter, its name or its text.",
-        name="label_column_name",
-        unset="label",
-        column=True,
+        "label_column_name",
+        "label",
     )
 
 

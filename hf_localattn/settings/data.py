@@ -49,12 +49,16 @@ class DataArguments:
         FileNotFoundError: There is no sample of this name.
     """
 
-    dataset_name: str | None = option(None, "Name of a data set on the Hub, which must load without a script.")
-    dataset_config_name: str | None = option(None, "Configuration name of the data set on the Hub.")
+    dataset_name: str | None = option(
+        None, "Name of a data set on the Hub, which must load without a script.", planned=True
+    )
+    dataset_config_name: str | None = option(None, "Configuration name of the data set on the Hub.", planned=True)
     # digests tell if the rows of files are others
-    train_file: str | None = option(None, "Local file with training data.", result=FREE)
-    validation_file: str | None = option(None, "Local file with evaluation data.", result=FREE)
-    test_file: str | None = option(None, "Local file with data to predict on; labels are not needed.", result=FREE)
+    train_file: str | None = option(None, "Local file with training data.", result=FREE, planned=True)
+    validation_file: str | None = option(None, "Local file with evaluation data.", result=FREE, planned=True)
+    test_file: str | None = option(
+        None, "Local file with data to predict on; labels are not needed.", result=FREE, planned=True
+    )
     overwrite_cache: bool = option(False, "Overwrite cached features.", result=FREE)
     preprocessing_num_workers: PositiveInt | None = option(None, "Number of processes for preprocessing.", result=FREE)
     max_seq_length: PositiveInt = option(
@@ -88,18 +92,21 @@ class DataArguments:
         False,
         "Read the training rows while the model is trained, and keep none of them: for data sets that do not fit into"
         " memory or on the disk. Needs --max_steps. Files must be .jsonl.",
+        planned=True,
     )
     num_folds: Annotated[int, Field(ge=2)] | None = option(
         None,
         "Number of folds for cross-validation. The runs write to OUTPUT_DIR/fold-1 and so on, and each is tested on"
         " another part of the training data; mean and deviation of the scores are reported. All runs use the"
         " --test_file or --validation_file, if given.",
+        planned=True,
     )
     fold: int | None = option(
         None,
         "Run only this fold of --num_folds, from 1, such as one task of a SLURM array. When all are finished, the same"
         " command without --fold reports mean and deviation.",
         result=GROWS,
+        planned=True,
     )
     held_out: Any = field(default=None, init=False)
 
@@ -199,8 +206,8 @@ class TextClassificationDataArguments(DataArguments):
         """Columns of the data, by default those of the GLUE task, and the problem type if it is given."""
         layout = self.columns
         if self.task_name is not None:
-            given = {name: value for name, value in vars(layout).items() if value != getattr(TextColumns, name)}
-            layout = replace(GLUE_TASKS[self.task_name], **given)
+            changes = {name: value for name, value in vars(layout).items() if value != getattr(TextColumns, name)}
+            layout = replace(GLUE_TASKS[self.task_name], **changes)
         if self.do_regression is not None:
             layout = replace(layout, problem_type=REGRESSION if self.do_regression else SINGLE_LABEL)
         return layout
@@ -241,8 +248,8 @@ class TokenClassificationDataArguments(DataArguments):
             names = options_of(TokenClassificationDataArguments).keys() - options_of(DataArguments).keys() - names
             names.remove("task_name")
         values = values_of(self)
-        for name, known in options_of(TokenClassificationDataArguments).items():
-            if name in names and values[name] != known.default:
+        for name, declaration in options_of(TokenClassificationDataArguments).items():
+            if name in names and values[name] != declaration.default:
                 raise ValueError(f"--{name} cannot be used with --task {self.task_name}: leave it out.")
         if self.corpus.all_sentences and self.draw_train_samples:
             raise ValueError("--draw_train_samples cannot be used with --detect_cues: it draws parts of sentences.")

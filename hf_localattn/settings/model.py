@@ -37,8 +37,9 @@ class ModelArguments:
     )
     recipe: str | None = option(
         None,
-        "Named options, measured on data like yours, such as words or texts-frozen; none for transformers' defaults."
-        " By default the recipe of the task, if `backbone` is given without `family`. Options that you give win.",
+        "Named options, measured on data like yours, such as words or texts-frozen; auto to try those of the task and"
+        " keep the best model; none for transformers' defaults. By default the recipe of the task, if `backbone` is"
+        " given without `family`. Options that you give win.",
         recorded="hyperparameters",
     )
     config_name: str | None = option(None, "Hub id or folder of the configuration, if not the model's.")

@@ -44,6 +44,7 @@ class Option:
         recorded: It is in the record of a run, and on its card.
         column: It names a column of the data, which the record has for later predictions.
         shared: The runs of folds, seeds and trials get it from their command.
+        planned: A table of the papers sets it for each of its runs.
         extra: Extra of the package that it needs.
         kind: What a run does with it (`WORKS`, `OURS`, `NEEDS`, `REFUSED`), if it is one of transformers.
         note: Text for the documentation, by default `help`. Of `NEEDS` and `REFUSED` it is also the error, after the
@@ -64,6 +65,7 @@ class Option:
     recorded: bool = False
     column: bool = False
     shared: bool = True
+    planned: bool = False
     extra: str | None = None
     kind: str | None = None
     note: str = ""
@@ -105,24 +107,24 @@ def declared(options: Class) -> Class:
     build = made.__init__
 
     @functools.wraps(build)
-    def take_options_of_groups(self: Any, *args: Any, **given: Any) -> None:
+    def take_options_of_groups(self: Any, *args: Any, **values: Any) -> None:
         types = types_of(made)
-        for place, attribute, known in _walk(made):
-            if place and known.name in given:
-                value = read_value(known.name, given.pop(known.name), types[known.name])
-                part = given.get(place, made.__dataclass_fields__[place].default)
-                given[place] = replace(part, **{attribute.name: value})
-        build(self, *args, **given)
+        for place, attribute, option in _walk(made):
+            if place and option.name in values:
+                value = read_value(option.name, values.pop(option.name), types[option.name])
+                part = values.get(place, made.__dataclass_fields__[place].default)
+                values[place] = replace(part, **{attribute.name: value})
+        build(self, *args, **values)
 
     made.__init__ = take_options_of_groups
-    entries = [f"    {attribute.name}: {known.full_help}" for place, attribute, known in _walk(made) if not place]
+    entries = [f"    {attribute.name}: {option.full_help}" for place, attribute, option in _walk(made) if not place]
     made.__doc__ = "\n".join([inspect.cleandoc(made.__doc__ or ""), "\nArgs:", *entries])
     return options
 
 
 def options_of(*classes: type) -> dict[str, Option]:
     """Return the options of dataclasses, those of their groups included, by name."""
-    return {known.name: known for part in classes for _, _, known in _walk(part)}
+    return {option.name: option for part in classes for _, _, option in _walk(part)}
 
 
 @functools.cache
@@ -130,21 +132,20 @@ def types_of(part: Any) -> Mapping[str, Any]:
     """Return the types of the options of a dataclass, and of its other fields, by name."""
     types = get_type_hints(part, include_extras=True)
     named = {}
-    for place, attribute, known in _walk(part):
+    for place, attribute, option in _walk(part):
         hints = get_type_hints(types[place], include_extras=True) if place else types
-        named[known.name] = hints[attribute.name]
+        named[option.name] = hints[attribute.name]
     return types | named
 
 
 def values_of(options: Any) -> dict[str, Any]:
     """Return the values of a dataclass of options by name, with those of its groups as words have them."""
-    given = vars(options)  # without defaults of fields that are no options
-    parts = dataclasses.fields(options)
-    values = {part.name: given[part.name] for part in parts if part.name in given and _GROUP not in part.metadata}
-    for place, attribute, known in _walk(type(options)):
+    fields = {part.name for part in dataclasses.fields(options) if _GROUP not in part.metadata}
+    values = {name: value for name, value in vars(options).items() if name in fields}
+    for place, attribute, option in _walk(type(options)):
         if place:
             value = getattr(getattr(options, place), attribute.name)
-            values[known.name] = ",".join(value) if isinstance(value, tuple) else value
+            values[option.name] = ",".join(value) if isinstance(value, tuple) else value
     return values
 
 
@@ -163,9 +164,9 @@ def read_value(name: str, value: Any, values: Any) -> Any:
 def check_values(options: Any) -> None:
     """Raise `ValueError` if an option of a dataclass has a value that is not allowed."""
     part: Any = type(options)
-    for place, attribute, known in _walk(part):
-        if not place and (value := getattr(options, attribute.name)) != known.default:
-            read_value(known.name, value, known.values or types_of(part)[known.name])
+    for place, attribute, option in _walk(part):
+        if not place and (value := getattr(options, attribute.name)) != option.default:
+            read_value(option.name, value, option.values or types_of(part)[option.name])
 
 
 @functools.cache
@@ -178,8 +179,8 @@ def _walk(part: type) -> Iterator[tuple[str, Field[Any], Option]]:
     for attribute in dataclasses.fields(part):
         if _GROUP in attribute.metadata:
             default = attribute.default
-            for _, inner, known in _walk(type(default)):
-                yield attribute.name, inner, replace(known, default=getattr(default, inner.name))
+            for _, inner, option in _walk(type(default)):
+                yield attribute.name, inner, replace(option, default=getattr(default, inner.name))
         elif _OPTION in attribute.metadata and attribute.init:
-            known = attribute.metadata[_OPTION]
-            yield "", attribute, replace(known, name=known.name or attribute.name)
+            option = attribute.metadata[_OPTION]
+            yield "", attribute, replace(option, name=option.name or attribute.name)

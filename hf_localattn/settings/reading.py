@@ -88,7 +88,7 @@ def build_arguments(classes: Sequence[type], options: Mapping[str, Any]) -> tupl
         ValueError: An option does not exist or has an invalid value.
     """
     names = {part: all_options(part).keys() & types_of(part).keys() for part in classes}
-    _check_names(options, [name for known in names.values() for name in known])
+    _check_names(options, [name for of_class in names.values() for name in of_class])
     types = {name: hint for part in classes for name, hint in types_of(part).items()}
     values = {name: _read(name, value, types[name]) for name, value in options.items()}
     return tuple(part(**{name: values[name] for name in names[part] if name in values}) for part in classes)

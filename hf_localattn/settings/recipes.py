@@ -16,8 +16,17 @@ FOLDER = Path(__file__).parents[1] / "resources" / "recipes"
 NO_RECIPE = "none"
 """Value of --recipe for the defaults of transformers."""
 
+AUTO = "auto"
+"""Value of --recipe that tries the recipes of a task, and keeps the best model."""
+
 MODEL = ("family", "backbone", "local_config")
 """Options of a recipe that choose the layers. A checkpoint has its own."""
+
+CHOSEN = ("family", "local_config", "model_name_or_path")
+"""Options that --recipe auto chooses."""
+
+OTHER_RUNS = ("fold", "seeds", "search_space", "ray_address", "push_to_hub", "streaming")
+"""Options of commands that --recipe auto cannot be."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,7 @@ class Recipe:
         script: Script that it is for, such as "glue".
         summary: Sentence about what it trains.
         measured: Data, encoder and scores of the measurement.
+        seconds: CPU seconds of the measured training. `--recipe auto` begins with the cheapest recipe.
         options: Options by name.
         with_validation (*optional*): Further options if there are validation rows.
         default (*optional*): True if it is the default of its script.
@@ -38,6 +48,7 @@ class Recipe:
     script: str
     summary: str
     measured: str
+    seconds: float
     options: Mapping[str, Any]
     with_validation: Mapping[str, Any] = field(default_factory=dict)
     default: bool = False
@@ -62,7 +73,7 @@ def read_recipe(name: str) -> Recipe:
     path = FOLDER / f"{name}.yaml"
     if path.parent != FOLDER or not path.is_file():
         names = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-        raise ValueError(f"There is no recipe {name!r}. Choose one of {', '.join([*names, NO_RECIPE])}.")
+        raise ValueError(f"There is no recipe {name!r}. Choose one of {', '.join([*names, AUTO, NO_RECIPE])}.")
     return Recipe(name, **yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
@@ -79,16 +90,20 @@ def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
     that are given win. Another family takes no fields from the recipe, and a checkpoint none of its layers. Given
     epochs or steps replace the recipe's steps.
 
+    With `--recipe auto` the options stay as they are: each recipe completes them in a run of its own.
+
     Args:
         script: Name of the script, such as "glue".
         options: Options that are given, by name.
 
     Raises:
-        ValueError: There is no such recipe, or it is for another script.
+        ValueError: There is no such recipe, it is for another script, or an option contradicts `--recipe auto`.
     """
     given = dict(options)
     name = given.get("recipe")
-    if name == NO_RECIPE:
+    if name == AUTO:
+        _check_auto(script, given)
+    if name in (AUTO, NO_RECIPE):
         return given
     if name is None:
         if "backbone" not in given or "family" in given or not given.get("do_train"):
@@ -103,7 +118,7 @@ def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
         names = ", ".join(recipe.name for recipe in recipes_of(script)) or "none"
         raise ValueError(f"--recipe {recipe.name} is for `train {recipe.script}`. Recipes of this task: {names}.")
     usual = dict(recipe.options)
-    has_rows = given.get("validation_file") is not None or given.get("dataset_name") is not None
+    has_rows = any(given.get(name) is not None for name in ("validation_file", "dataset_name", "num_folds"))
     if has_rows and not given.keys() & recipe.with_validation.keys():
         usual |= recipe.with_validation
     if "model_name_or_path" in given:
@@ -117,3 +132,16 @@ def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
         fields = parse_assignments(usual["local_config"]) | parse_assignments(given["local_config"])
         completed["local_config"] = format_assignments(fields)
     return completed
+
+
+def _check_auto(script: str, given: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for options with which recipes cannot be compared."""
+    if not recipes_of(script):
+        raise ValueError(f"--recipe {AUTO}: there are no recipes for `train {script}`. Give --family.")
+    for name in (*CHOSEN, *OTHER_RUNS):
+        if given.get(name) not in (None, False):
+            reason = "chooses the family" if name in CHOSEN else "trains several models and keeps one"
+            raise ValueError(f"--recipe {AUTO} {reason}: leave out --{name}.")
+    for name in ("backbone", "do_train"):
+        if not given.get(name):
+            raise ValueError(f"--recipe {AUTO} needs --{name}.")

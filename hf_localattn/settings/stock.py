@@ -38,17 +38,23 @@ _BFLOAT16 = "needs a GPU with bfloat16; on a CPU, give --use_cpu, too."
 
 DIFFERENT: dict[str, Option] = {
     "output_dir": ours(
-        "It is locked, and refused if it holds another run.", help="Folder of the results.", result=FREE
+        "It is locked, and refused if it holds another run.", help="Folder of the results.", result=FREE, planned=True
     ),
-    "do_train": ours("It needs training data.", help="Train the model."),
-    "do_eval": ours("It needs evaluation data. All rows are scored.", help="Evaluate the model.", result=FREE),
+    "do_train": ours("It needs training data.", help="Train the model.", planned=True),
+    "do_eval": ours(
+        "It needs evaluation data. All rows are scored.", help="Evaluate the model.", result=FREE, planned=True
+    ),
     "do_predict": ours(
-        "It needs test data. Predictions for all rows are written.", help="Write predictions.", result=FREE
+        "It needs test data. Predictions for all rows are written.",
+        help="Write predictions.",
+        result=FREE,
+        planned=True,
     ),
     "resume_from_checkpoint": ours(
         "An unfinished run is resumed without it. It trains a finished run further.",
         help="Checkpoint to continue from.",
         result=FREE,
+        planned=True,
     ),
     "num_train_epochs": works(
         help="Number of passes over the training rows (default: 3).",
@@ -113,7 +119,7 @@ DIFFERENT: dict[str, Option] = {
     "bf16_full_eval": needs(_BFLOAT16, conditions.has_bfloat16),
     "use_liger_kernel": refused("has no kernels for encoders and encoder-decoders: leave it out."),
     "liger_kernel_config": refused("belongs to --use_liger_kernel: leave it out."),
-    "seed": ours("Fold k has this seed + k - 1.", help="Random seed (default: 42).", values=Seed),
+    "seed": ours("Fold k has this seed + k - 1.", help="Random seed (default: 42).", values=Seed, planned=True),
     "data_seed": ours("It also draws the folds.", values=Seed),
     "use_cpu": works(help="Use no GPU.", result=FREE),
     "report_to": needs(

@@ -108,10 +108,17 @@ class NewTrainingArguments:
         result=GROWS,
         shared=False,
     )
+    minutes: Annotated[float, Field(gt=0, lt=INFINITY)] | None = option(
+        None,
+        "Time for the trainings of `recipe auto`, in minutes. Then the best model so far is kept; with more minutes"
+        " the same command goes on.",
+        result=GROWS,
+        shared=False,
+    )
     workers: PositiveInt = option(
         1,
-        "Number of folds, seeds or search trials to run at a time, each in a process of its own and, if there are"
-        " GPUs, on a GPU of its own.",
+        "Number of folds, seeds, recipes or search trials to run at a time, each in a process of its own and, if there"
+        " are GPUs, on a GPU of its own.",
         result=FREE,
         shared=False,
     )

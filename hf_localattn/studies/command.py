@@ -16,10 +16,11 @@ from hf_localattn.errors import DivergedError, exit_on_user_error
 from hf_localattn.files import claimed, remove_leftovers
 from hf_localattn.names import RESULTS, SCRIPTS
 from hf_localattn.settings.reading import build_arguments
-from hf_localattn.settings.recipes import NO_RECIPE, add_recipe, read_recipe
+from hf_localattn.settings.recipes import AUTO, NO_RECIPE, add_recipe, read_recipe, recipes_of
 from hf_localattn.studies.compare import interval_of_mean, method_of
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
+from hf_localattn.studies.recipe_search import RecipeSearch
 from hf_localattn.studies.results import FOLDS, SEEDS, finished, overlap_of_folds, write_results
 from hf_localattn.studies.script_command import ScriptCommand
 from hf_localattn.studies.search import Search
@@ -30,6 +31,8 @@ from hf_localattn.training.run import execute
 from hf_localattn.training.run_record import numbers_of, scores_of
 
 logger = logging.getLogger(__name__)
+
+SEARCH = f"--recipe {AUTO}"
 
 
 def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
@@ -47,10 +50,15 @@ def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
     with ExitStack() as claim:
         with exit_on_user_error():
             scripts = {name: script for script, name in SCRIPTS.items()}
-            options = add_recipe(scripts.get(task.__name__, ""), options)
-            model_args, data_args, training_args = build_arguments(argument_classes(task), options)
+            script = scripts.get(task.__name__, "")
+            options = add_recipe(script, options)
+            is_search = options.get("recipe") == AUTO
+            completed = {**options, "recipe": recipes_of(script)[0].name} if is_search else options
+            model_args, data_args, training_args = build_arguments(
+                argument_classes(task), add_recipe(script, completed)
+            )
             set_up_logging(training_args)
-            if model_args.recipe not in (None, NO_RECIPE):
+            if not is_search and model_args.recipe not in (None, NO_RECIPE):
                 recipe = read_recipe(model_args.recipe)
                 logger.info("Recipe %s: %s Measured: %s.", recipe.name, recipe.summary, recipe.measured)
             execute = _prepare(ScriptCommand(task, model_args, data_args, training_args, options), claim)
@@ -67,6 +75,8 @@ def _prepare(command: ScriptCommand, claim: ExitStack) -> Callable[[], dict[str,
     if command.training_args.process_index == 0:  # one process locks the folder for all processes of the run
         claim.enter_context(claimed(single.folder))
         remove_leftovers(single.folder)
+    if option == SEARCH:
+        return RecipeSearch(command).execute
     if option == "--search_space":
         return Search(command).execute
     if option is not None and fold is None:
@@ -90,16 +100,22 @@ def _check(command: ScriptCommand) -> str | None:
         option = "--search_space"
     elif num_folds is not None:
         option = "--num_folds"
+    if command.options.get("recipe") == AUTO:
+        option = SEARCH
+    elif args.minutes is not None:
+        raise ValueError(f"--minutes needs {SEARCH}, whose trainings end after this time.")
     if "seeds" in command.options:
         _check_seeds(command, option)
         option = "--seeds"
     has_several = option is not None and (option != "--num_folds" or fold is None)
     if has_several and args.world_size > 1:
-        raise ValueError("Folds, seeds and trials are processes: run them without torchrun or accelerate launch.")
+        raise ValueError(
+            "Folds, seeds, recipes and trials are processes: run them without torchrun or accelerate launch."
+        )
     if not has_several and (args.workers > 1 or args.ray_address is not None):
         raise ValueError(
-            "--workers and --ray_address are for --num_folds, --seeds and --search_space. To train one model on"
-            " several GPUs use torchrun or accelerate launch."
+            f"--workers and --ray_address are for --num_folds, --seeds, {SEARCH} and --search_space. To train one"
+            " model on several GPUs use torchrun or accelerate launch."
         )
     if option == "--search_space" and num_folds is not None and fold is None:
         raise ValueError("--search_space needs a single split: give one --fold, or --num_folds later.")

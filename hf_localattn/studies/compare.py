@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 from hf_localattn.errors import join_names
-from hf_localattn.extras import import_extra
 from hf_localattn.studies.comparison_files import WRITERS, Comparison, ScoreRow, Table, check_output, markdown
 from hf_localattn.studies.results import Result, load_result
 
@@ -54,13 +53,34 @@ def interval_of_mean(values: Sequence[float], overlap: float = 0.0) -> tuple[flo
 
 def _interval(mean: float, standard_error: float, count: int, tests: float = 1.0) -> tuple[float, float]:
     """Return the interval of a t-test at 5 %, divided by the number of tests that Holm's correction counts."""
-    half = standard_error * float(_distribution().stdtrit(count - 1, 1 - 0.025 / tests))
+    half = standard_error * _two_sided_t(0.05 / tests, count - 1)
     return mean - half, mean + half
 
 
-def _distribution() -> Any:
-    """Return the module of SciPy with Student's distribution, which only an interval needs."""
-    return import_extra("scipy.special", "train", "An interval")
+def _two_sided_p(t: float, degrees: int) -> float:
+    """Return the probability of a value of Student's distribution below -t or above t.
+
+    The import of SciPy would take longer than a comparison. Source: Abramowitz and Stegun, 26.7.3 and 26.7.4.
+    """
+    angle = math.atan(t / math.sqrt(degrees))
+    first = degrees % 2
+    term = math.cos(angle) ** first
+    total = 0.0
+    for power in range(first, degrees - 1, 2):
+        total += term
+        term *= math.cos(angle) ** 2 * (power + 1) / (power + 2)
+    inside = math.sin(angle) * total
+    return max(0.0, 1 - (2 / math.pi * (angle + inside) if first else inside))
+
+
+def _two_sided_t(p: float, degrees: int) -> float:
+    """Return the t of a probability, by bisection."""
+    low, high = 0.0, 1.0
+    while _two_sided_p(high, degrees) > p:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _two_sided_p(middle, degrees) > p else (low, middle)
+    return high
 
 
 def has_spread(values: Sequence[float]) -> bool:
@@ -130,7 +150,7 @@ def compare_runs(
         comparison.standard_error = _standard_error(differences, overlap)
         comparison.interval = interval_of_mean(differences, overlap)
         t = abs(statistics.fmean(differences)) / comparison.standard_error
-        comparison.p_value = 2 * float(_distribution().stdtr(len(common) - 1, -t))
+        comparison.p_value = _two_sided_p(t, len(common) - 1)
     if comparison.pairs > 1:
         variances = [statistics.variance(scores[index] for index in common) for scores in (first, second)]
         deviation = math.sqrt(statistics.fmean(variances))

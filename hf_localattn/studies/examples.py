@@ -123,8 +123,8 @@ def _find_rows(predictions: Sequence[Predictions], path: str) -> tuple[Dataset, 
     if arguments.get("num_folds") is not None:
         raise ValueError(f"{folder} is a fold of a cross-validation, whose rows have no file. Compare whole runs.")
     # The task reads the rows as in the run, so that their digest is that of the run.
-    known = options_of(task.DataArguments)
-    settings = {name: value for name, value in arguments.items() if name in known}
+    options = options_of(task.DataArguments)
+    settings = {name: value for name, value in arguments.items() if name in options}
     settings |= {"dataset_name": None, "dataset_config_name": None, "test_file": path}
     reading = task(task.DataArguments(**settings))
     rows, _ = reading.read(path, reading.layout, labeled=False, predicted=True)

@@ -175,6 +175,8 @@ class Machine:
             self.environments.put(environment)
 
     def close(self) -> None:
+        if self.is_closed:
+            return
         self.is_closed = True
         os.close(self.writer)
         free = [self.environments.get() for _ in range(self.count)]  # all runs have ended

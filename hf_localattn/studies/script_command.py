@@ -62,9 +62,9 @@ class ScriptCommand:
 
     def script_run(self, folder: Path, **changes: Any) -> ScriptRun:
         """Return a run of the script with the options of the command, changed for this run."""
-        known = all_options(*argument_classes(self.task))
-        options = {name: value for name, value in self.options.items() if known[name].shared}
-        return ScriptRun(self.script, {**options, **changes}, folder)
+        options = all_options(*argument_classes(self.task))
+        shared = {name: value for name, value in self.options.items() if options[name].shared}
+        return ScriptRun(self.script, {**shared, **changes}, folder)
 
     def of_fold(self, index: int) -> ScriptCommand:
         """Return the command of one fold, from 1. It trains, evaluates and predicts, with data and seed of its own."""
@@ -108,14 +108,21 @@ class ScriptCommand:
         for name, option in all_options(*argument_classes(self.task)).items():
             if option.result == GROWS:
                 arguments.pop(name, None)
-        paths = {f"{split}_file": path for split, path in self.data_args.files.items()}
-        for name, value in {**paths, "dataset_name": self.data_args.dataset_name}.items():
-            if value is not None and Path(value).exists():
-                arguments[f"{name} content"] = content_digest(Path(value))
+        arguments |= self.digests()
         if self.data_args.fold is None and not (self.folder / RUN).is_file():  # other folds may have begun
             check_unused(self.folder, f"{RUN} to continue")
         check_same_run(self.folder, arguments)
         return arguments
+
+    def digests(self) -> dict[str, str]:
+        """Return the digests of local data, by the name of their option."""
+        paths = {f"{split}_file": path for split, path in self.data_args.files.items()}
+        named = {**paths, "dataset_name": self.data_args.dataset_name}
+        return {
+            f"{name} content": content_digest(Path(value))
+            for name, value in named.items()
+            if value is not None and Path(value).exists()
+        }
 
 
 def content_digest(path: Path) -> str:

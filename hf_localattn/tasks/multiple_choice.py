@@ -33,6 +33,7 @@ class MultipleChoice(Task):
     """Selection of the right text among several, such as the endings in SWAG."""
 
     name = model_task = "multiple-choice"
+    input_columns = ("context", "question", "choices")
     DataArguments = MultipleChoiceDataArguments
     collator_class = MultipleChoiceCollator
     has_lengths = False  # an input is a list of choices
@@ -66,8 +67,11 @@ class MultipleChoice(Task):
         if not len(labels):
             return Scored(outputs, {})
         predictions = np.argmax(logits, axis=-1)
-        scores["accuracy"] = SCORES["accuracy"](predictions, labels)
+        scores |= self.score_pair(predictions, labels, target)
         return Scored(outputs, scores, pair=(predictions, labels))
+
+    def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
+        return {"accuracy": SCORES["accuracy"](predictions, references)}
 
     def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
         counts = np.bincount(train.features["label"][:], minlength=len(train.features[0]["input_ids"]))

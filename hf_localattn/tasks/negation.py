@@ -65,6 +65,7 @@ class NegationScope(Task):
 
     name = "negation"
     model_task = "token-classification"
+    input_columns = ("tokens",)
     DataArguments = NegationDataArguments
     collator_class = DataCollatorForTokenClassification
     own_metrics = ("negation_scope",)
@@ -150,9 +151,14 @@ class NegationScope(Task):
         true_scopes = examples.true_scopes
         if true_scopes is None:
             return Scored(scopes, {})
-        scores = load_metric("negation_scope").compute(predictions=scopes, references=true_scopes)
-        scores |= self.official_scores(split.rows, scopes)
+        scores = self.score_pair(scopes, true_scopes, target) | self.official_scores(split.rows, scopes)
         return Scored(scopes, scores, pair=(scopes, true_scopes))
+
+    def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
+        scores: dict[str, float] = load_metric("negation_scope").compute(
+            predictions=predictions, references=references
+        )
+        return scores
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:
         """Return the sentences of rows with part-of-speech tags, with predicted negations."""
@@ -247,7 +253,7 @@ class NegationDetection(NegationScope):
         scopes = [scope for row, scope in zip(split.rows, scopes, strict=True) if any(row["cue"])]
         true_scopes = [scope for _, scope in chain.from_iterable(true)]
         scores = _prefixed_scores("end_to_end", _scope_words, scored, true) | cue_scores
-        scores |= load_metric("negation_scope").compute(predictions=scopes, references=true_scopes)
+        scores |= self.score_pair(scopes, true_scopes, target)
         scores |= self.official_scores(split.rows, scored)
         return Scored(predicted, scores, pair=(scopes, true_scopes))
 

@@ -35,6 +35,7 @@ class QuestionAnswering(Task):
     """
 
     name = model_task = "question-answering"
+    input_columns = ("context", "question")
     DataArguments = QuestionAnsweringDataArguments
     scores_tokens = True
     streams = True
@@ -119,7 +120,7 @@ class QuestionAnswering(Task):
             return Scored(answers, {})
         chosen = [{"id": name, "prediction_text": answer.best.text} for name, answer in answers.items()]
         if threshold is None:
-            scores = load_metric("squad").compute(predictions=chosen, references=references)
+            scores = self.score_pair(chosen, references, target)
             return Scored(answers, scores, pair=(chosen, references))
         # The best span, not the chosen answer: the metric applies the threshold, and also tries other thresholds.
         spans = [
@@ -135,6 +136,11 @@ class QuestionAnswering(Task):
         )
         certain = [{**prediction, "no_answer_probability": 0.0} for prediction in chosen]
         return Scored(answers, scores, pair=(certain, references))
+
+    def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
+        name = "squad" if self.no_answer_threshold is None else "squad_v2"
+        scores: dict[str, float] = load_metric(name).compute(predictions=predictions, references=references)
+        return scores
 
     def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
         """Return logits with which no question has an answer; None where every question has one."""

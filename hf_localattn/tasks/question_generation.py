@@ -44,6 +44,7 @@ class QuestionGeneration(Task):
 
     name = "question-generation"
     model_task = "text2text-generation"
+    input_columns = ("context", "question")
     DataArguments = QuestionGenerationDataArguments
     generates = True
     own_metrics = ("generation",)

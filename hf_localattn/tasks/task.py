@@ -159,6 +159,8 @@ class Task:
     """True if the outputs that `score` takes have a value for each token."""
     writes_validation: ClassVar[bool] = False
     """True if predictions for validation rows are written, too."""
+    input_columns: ClassVar[tuple[str, ...]] = ()
+    """Columns of what a model reads. Rows with equal ones stay in the same part of a fold."""
     group_column: ClassVar[str | None] = None
     """Rows with the same value in this column stay in the same part of a fold; None for no groups."""
     class_column: ClassVar[str | None] = None
@@ -293,6 +295,16 @@ class Task:
             encoding: The tokenizer of the model.
         """
         raise NotImplementedError
+
+    def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
+        """Return the scores of some rows, from parts of the `pair` of `Scored`; empty if the task has no such scores.
+
+        Args:
+            predictions: Predictions for the rows.
+            references: References of the rows.
+            target: The labels and scores.
+        """
+        return {}
 
     def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
         """Return outputs for a split that are the same for all rows, the best for the training rows.

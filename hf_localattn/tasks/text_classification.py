@@ -69,6 +69,7 @@ class TextClassification(Task):
     """
 
     name = model_task = "text-classification"
+    input_columns = ("text", "text_pair")
     DataArguments = TextClassificationDataArguments
     class_column = "label"
     streams = True
@@ -193,12 +194,17 @@ class TextClassification(Task):
         if not len(labels):  # test rows of GLUE
             return Scored(outputs, {})
         predictions = predictions_from_logits(logits, problem_type)
-        scores |= {name: SCORES[name](predictions, labels) for name in self._score_names(target.labels)}
-        if combined := self._combined():
-            scores[COMBINED] = float(np.mean([scores[name] for name in combined]))
+        scores |= self.score_pair(predictions, labels, target)
         is_number = problem_type == REGRESSION
         report = None if is_number else class_report(predictions, labels, target.labels.names)
         return Scored(outputs, scores, pair=(predictions, labels), report=report)
+
+    def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
+        assert target.labels is not None
+        scores = {name: SCORES[name](predictions, references) for name in self._score_names(target.labels)}
+        if combined := self._combined():
+            scores[COMBINED] = float(np.mean([scores[name] for name in combined]))
+        return scores
 
     def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
         assert target.labels is not None

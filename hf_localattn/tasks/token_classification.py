@@ -77,6 +77,7 @@ class TokenClassification(Task):
     """
 
     name = model_task = "token-classification"
+    input_columns = ("tokens",)
     DataArguments = TokenClassificationDataArguments
     collator_class = DataCollatorForTokenClassification
     scores_tokens = True
@@ -166,11 +167,13 @@ class TokenClassification(Task):
                 references.append(names[np.asarray(marks)[is_first]].tolist())
         if not is_labeled:
             return Scored(predictions, {})
-        score_words, reported = select_metrics(target.names)
-        scores = score_words(predictions, references)
-        if not self.args.return_entity_level_metrics:
-            scores = {name: scores[name] for name in reported}
+        scores = self.score_pair(predictions, references, target)
         return Scored(predictions, scores, pair=(predictions, references))
+
+    def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
+        score_words, reported = select_metrics(target.names)
+        scores: dict[str, float] = score_words(predictions, references)
+        return scores if self.args.return_entity_level_metrics else {name: scores[name] for name in reported}
 
     def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
         labels = np.concatenate(train.features["labels"][:])

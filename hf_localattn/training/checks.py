@@ -48,12 +48,12 @@ def check_values(args: Any) -> None:
 def _given_options(args: Any) -> Mapping[str, Option]:
     """Return the options whose value is not the default, by name."""
     options = all_options(type(args))
-    given = {}
+    options_set = {}
     for field in fields(args):
         default = field.default if field.default_factory is MISSING else field.default_factory()
         if field.name in options and getattr(args, field.name) != default:
-            given[field.name] = options[field.name]
-    return given
+            options_set[field.name] = options[field.name]
+    return options_set
 
 
 def check_task(task: Task, training_args: Any, target: Target | None = None) -> None:
@@ -67,9 +67,9 @@ def check_task(task: Task, training_args: Any, target: Target | None = None) -> 
     Raises:
         ValueError: The task cannot use an argument.
     """
-    known = task if target is None else target
+    has_classes = task.has_classes if target is None else target.has_classes
     metrics = None if target is None else target.metrics
-    use = Use(training_args, task.model_task, task.args.metric, task.has_lengths, known.has_classes, metrics)
+    use = Use(training_args, task.model_task, task.args.metric, task.has_lengths, has_classes, metrics)
     for name, option in _given_options(training_args).items():
         if option.suits_task is not None and not option.suits_task(use):
             raise ValueError(f"--{name} {option.note}")

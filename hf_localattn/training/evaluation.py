@@ -12,7 +12,8 @@ import torch
 from hf_localattn.data.rows import LABELED
 from hf_localattn.errors import DivergedError
 from hf_localattn.tasks.task import Scored, Split, Target, Task
-from hf_localattn.training.scores import numbers_of
+from hf_localattn.training.intervals import intervals_of_rows
+from hf_localattn.training.scores import numbers_of, perfect_score
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,23 @@ class Evaluation:
         predictions, references = scored.pair
         further = numbers_of(self.metric.compute(predictions=predictions, references=references))
         return replace(scored, scores=scored.scores | further)
+
+    def intervals(self, scored: Scored) -> dict[str, tuple[float, float]]:
+        """Return the interval of each score over the rows of a split; empty if there are no references.
+
+        An interval ends with the perfect score.
+        """
+        if scored.pair is None:
+            return {}
+        intervals = {}
+        for name, (low, high) in intervals_of_rows(self._score_pair, *scored.pair).items():
+            is_greater = self.target.metrics.get(name, True)
+            perfect = perfect_score(self.task, is_greater=is_greater)
+            intervals[name] = (low, min(high, perfect)) if is_greater else (max(low, perfect), high)
+        return intervals
+
+    def _score_pair(self, predictions: Any, references: Any) -> dict[str, float]:
+        return self.task.score_pair(predictions, references, self.target)
 
 
 def unpad_left(logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:

@@ -16,6 +16,8 @@ from torch import nn
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.training_args import ParallelMode
 
+from hf_localattn.training.layer_states import equal_lengths
+
 logger = logging.getLogger(__name__)
 
 PRECISIONS = {"full": torch.float32, "half": torch.float16}
@@ -23,9 +25,6 @@ PRECISIONS = {"full": torch.float32, "half": torch.float16}
 
 MEMORY = "4GiB"
 """Size of the states that are kept in memory by default."""
-
-TOKENS_PER_GROUP = 4096
-"""Number of tokens that a frozen encoder reads at a time."""
 
 Group = list[tuple[bytes, np.ndarray]]
 """Rows of equal length, each with its key and its inputs (n, L), the ids of its tokens and possibly of segments."""
@@ -35,7 +34,7 @@ def frozen_base_model(model: nn.Module) -> Any:
     """Return the headless model inside `model` if its backbone is frozen and without dropout, otherwise None."""
     base: Any
     for base in model.modules():
-        if hasattr(base, "backbone") and hasattr(base, "forward_encoder"):
+        if hasattr(base, "backbone") and hasattr(base, "read_encoder"):
             base.train()  # a frozen backbone stays in evaluation mode
             is_trained = any(parameter.requires_grad for parameter in base.backbone.parameters())
             return None if is_trained or base.backbone.training else base
@@ -88,16 +87,9 @@ def groups_of(features: Iterable[dict[str, Any]], computed: Container[bytes] = (
             key = inputs.tobytes()
             if key not in computed:
                 rows[key] = inputs
-    group: Group = []
-    for key, inputs in sorted(rows.items(), key=lambda row: row[1].shape[1]):
-        length = inputs.shape[1]
-        is_full = (len(group) + 1) * length > TOKENS_PER_GROUP
-        if group and (is_full or group[0][1].shape[1] != length):
-            yield group
-            group = []
-        group.append((key, inputs))
-    if group:
-        yield group
+    different = list(rows.items())
+    for group in equal_lengths([inputs.shape[1] for _, inputs in different]):
+        yield [different[index] for index in group]
 
 
 def _inputs_of(feature: dict[str, Any]) -> list[np.ndarray]:
@@ -112,8 +104,8 @@ def _inputs_of(feature: dict[str, Any]) -> list[np.ndarray]:
 class FrozenStates:
     """The states of a frozen encoder that the layers on top of it read, by row; of several layers concatenated.
 
-    `add` computes the states of rows. In the block of `reading`, the model reads them in place of running its encoder.
-    A batch with another row, or with other inputs than tokens and segments, runs the encoder.
+    In the block of `computed`, `complete` adds them to batches, for which the encoder need not run. A batch with
+    another row, or with other inputs than tokens and segments, stays as it is.
 
     Args:
         base: A headless model with a frozen backbone.
@@ -131,7 +123,6 @@ class FrozenStates:
         self.bytes_in_file = 0
         self.file: IO[bytes]
         self.rows: dict[bytes, torch.Tensor] = {}
-        self.run_encoder = base.forward_encoder
 
     def add(self, features: Iterable[dict[str, Any]]) -> None:
         """Compute the states of the rows of a data set that are not there."""
@@ -144,7 +135,9 @@ class FrozenStates:
         """Return the states (B, L, F) of a group."""
         inputs = torch.from_numpy(np.stack([row for _, row in group], axis=1)).to(self.base.device)
         names = ("input_ids", "token_type_ids")[: len(inputs)]
-        outputs = self.run_encoder(attention_mask=torch.ones_like(inputs[0]), **dict(zip(names, inputs, strict=True)))
+        mask = torch.ones_like(inputs[0])
+        run = self.base.forward_backbone
+        outputs = self.base.read_encoder(run, attention_mask=mask, **dict(zip(names, inputs, strict=True)))
         return outputs.last_hidden_state.to("cpu", self.precision)
 
     def _stored(self, states: torch.Tensor) -> torch.Tensor:
@@ -161,8 +154,8 @@ class FrozenStates:
         return torch.from_numpy(mapped)
 
     @contextmanager
-    def reading(self, splits: Mapping[str, Iterable[dict[str, Any]]]) -> Iterator[None]:
-        """Compute the states of features by split, and let the model read them in the block."""
+    def computed(self, splits: Mapping[str, Iterable[dict[str, Any]]]) -> Iterator[None]:
+        """Compute the states of features by split, and keep them in the block."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.folder) as self.file:
             for features in splits.values():
@@ -174,36 +167,23 @@ class FrozenStates:
                 self.bytes_in_file / 1e6,
                 self.folder,
             )
-            self.base.forward_encoder = torch.compiler.disable(self._read)
             try:
                 yield
             finally:
-                del self.base.forward_encoder  # that of the class is left
+                self.rows = {}
 
-    def _read(
-        self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        **further: Any,
-    ) -> BaseModelOutput:
-        """Return the states (B, L, F) of a batch, 0 at padding."""
-        has_more = any(value is not None and value is not False for value in further.values())
-        rows: list[Any] = [None]
-        if input_ids is not None and attention_mask is not None and not has_more:
-            mask = attention_mask != 0
-            rows = self._rows_of(input_ids, mask, token_type_ids)
+    def complete(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a batch with `encoder_outputs`, the states (B, L, F), 0 at padding, if those of all rows are kept."""
+        names = [name for name in ("input_ids", "token_type_ids") if name in batch]
+        if "attention_mask" not in batch or names[:1] != ["input_ids"] or {"position_ids", "inputs_embeds"} & {*batch}:
+            return batch
+        mask, *columns = (batch[name].flatten(0, -2).cpu() for name in ("attention_mask", *names))
+        mask = mask != 0
+        inputs = torch.stack(columns, dim=1).numpy()
+        rows = [self.rows.get(row[:, real].tobytes()) for row, real in zip(inputs, mask.numpy(), strict=True)]
         if any(states is None for states in rows):
-            inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
-            return self.run_encoder(**inputs, **further)
-        states = torch.cat(rows).to(self.base.device, self.base.dtype)
+            return batch
+        states = torch.cat(rows).to(self.base.dtype)  # type: ignore[arg-type]  # none is None
         padded = states.new_zeros(*mask.shape, states.shape[-1])
         padded[mask] = states
-        return BaseModelOutput(last_hidden_state=padded)
-
-    def _rows_of(self, input_ids: torch.Tensor, mask: torch.Tensor, token_type_ids: torch.Tensor | None) -> list[Any]:
-        """Return the states (L, F) of each row of a batch, or None."""
-        columns = [input_ids] if token_type_ids is None else [input_ids, token_type_ids]
-        inputs = torch.stack(columns, dim=1).cpu().numpy()
-        masks = mask.cpu().numpy()
-        return [self.rows.get(row[:, mask].tobytes()) for row, mask in zip(inputs, masks, strict=True)]
+        return {**batch, "encoder_outputs": BaseModelOutput(last_hidden_state=padded.to(self.base.device))}

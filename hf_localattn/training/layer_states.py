@@ -61,12 +61,11 @@ def token_layers(encoder: nn.Module, rows: Sequence[Row], positions: Sequence[np
 def _states(encoder: nn.Module, rows: Sequence[Row]) -> Iterator[tuple[list[int], torch.Tensor]]:
     """Yield the indices of rows of equal length, and their states (B, S, L, H). Dropout is off."""
     names = [name for name in ("input_ids", "token_type_ids") if name in rows[0]]
-    order = sorted(range(len(rows)), key=lambda index: len(rows[index]["input_ids"]))
     device = next(encoder.parameters()).device
     was_training = encoder.training
     encoder.eval()
     try:
-        for group in _groups(order, rows):
+        for group in equal_lengths([len(row["input_ids"]) for row in rows]):
             inputs = {}
             for name in names:
                 inputs[name] = torch.tensor([rows[index][name] for index in group], device=device)
@@ -79,13 +78,13 @@ def _states(encoder: nn.Module, rows: Sequence[Row]) -> Iterator[tuple[list[int]
         encoder.train(was_training)
 
 
-def _groups(order: Sequence[int], rows: Sequence[Row]) -> Iterator[list[int]]:
-    """Yield groups of indices of rows of equal length, which need no padding."""
+def equal_lengths(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield groups of indices of rows of equal length, shortest first, which an encoder reads without padding."""
     group: list[int] = []
-    for index in order:
-        length = len(rows[index]["input_ids"])
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        length = lengths[index]
         is_full = (len(group) + 1) * length > TOKENS_PER_GROUP
-        if group and (is_full or len(rows[group[0]]["input_ids"]) != length):
+        if group and (is_full or lengths[group[0]] != length):
             yield group
             group = []
         group.append(index)

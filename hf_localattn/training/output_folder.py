@@ -20,6 +20,7 @@ from transformers import TrainerState
 from hf_localattn.data.rows import PLACE
 from hf_localattn.errors import join_names
 from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
+from hf_localattn.hub.record import STATE
 from hf_localattn.names import RUN, read_run
 from hf_localattn.settings.option import FREE, LENGTH, values_of
 from hf_localattn.settings.stock import STOCK, all_options
@@ -27,9 +28,6 @@ from hf_localattn.training.arguments import TrainingArguments
 from hf_localattn.training.run_loss import LOSSES
 
 logger = logging.getLogger(__name__)
-
-STATE = "trainer_state.json"
-"""File that Trainer writes last, after weights, optimizer, scheduler and random states."""
 
 OPTIMIZER = "optimizer*"
 """Files or folder of Trainer with the state of the optimizer."""

@@ -22,7 +22,7 @@ from hf_localattn.tasks import QuestionAnswering, TextClassification, TokenClass
 from hf_localattn.tasks.task import Split
 from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.layer_states import encoder_of, mean_layers, token_layers
-from hf_localattn.training.scores import main_score
+from hf_localattn.training.scores import main_score, perfect_score
 
 logger = logging.getLogger(__name__)
 
@@ -168,8 +168,7 @@ class Rivals:
         value = of_rivals[strongest]
         if score > value if is_greater else score < value:
             return
-        highest = 100.0 if isinstance(self.evaluation.task, QuestionAnswering) else 1.0
-        perfect = highest if is_greater else 0.0
+        perfect = perfect_score(self.evaluation.task, is_greater=is_greater)
         advice = "" if score == perfect else ": train it longer, or with another --learning_rate"
         logger.warning(
             "The model is %s its rival %r, %s, on the %s rows (%s %.4f, against %.4f)%s.",

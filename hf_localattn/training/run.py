@@ -21,7 +21,8 @@ from hf_localattn.files import atomic_write
 from hf_localattn.hub.record import Score, describe_rivals
 from hf_localattn.tasks.task import Scored, Split, prefix_of
 from hf_localattn.training.calibration import calibrate, calibration_scores
-from hf_localattn.training.frozen_states import FrozenStates, frozen_states_of
+from hf_localattn.training.frozen_states import frozen_states_of
+from hf_localattn.training.intervals import INTERVALS
 from hf_localattn.training.output_folder import (
     is_trained,
     mark_finished,
@@ -49,39 +50,25 @@ class Started:
     Args:
         prepared: The run.
         trainer: The trainer.
-        frozen (*optional*): States of a frozen encoder, none of them computed.
     """
 
     prepared: Prepared
     trainer: TaskTrainer
-    frozen: FrozenStates | None = None
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A run after its training.
+class Trained(Started):
+    """A run after its training, with the trained model in its trainer.
 
     Args:
-        started: The run.
         metrics (*optional*): Metrics of the training; empty if the model was not trained.
         temperature (*optional*): Divisor of the logits, with `--temperature_scaling`.
         rivals (*optional*): Rivals of the model; None if it was not trained.
     """
 
-    started: Started
     metrics: Mapping[str, float] = field(default_factory=dict)
     temperature: float | None = None
     rivals: Rivals | None = None
-
-    @property
-    def prepared(self) -> Prepared:
-        """The prepared run."""
-        return self.started.prepared
-
-    @property
-    def trainer(self) -> TaskTrainer:
-        """The trainer, with the trained model."""
-        return self.started.trainer
 
 
 @dataclass(frozen=True)
@@ -117,7 +104,8 @@ def execute(started: Started) -> dict[str, Any]:
     features = {name: split.features for name, split in splits.items()}
     results = []
     files = []
-    with started.frozen.reading(features) if started.frozen else nullcontext():
+    states = started.trainer.frozen_states
+    with states.computed(features) if states else nullcontext():
         trained = train(started)
         for part in ("validation", "test"):
             for name in splits:
@@ -153,22 +141,23 @@ def start(prepared: Prepared) -> Started:
         processing_class=prepared.evaluation.encoding.tokenizer,
         data_collator=prepared.collator(8 if args.fp16 or args.bf16 else None),
         compute_loss_func=prepared.loss,
+        frozen_states=frozen_states_of(prepared.model, args),
     )
-    return Started(prepared, trainer, frozen_states_of(trainer.model, trainer.args))
+    return Started(prepared, trainer)
 
 
 def train(started: Started) -> Trained:
     """Train with `do_train`, or resume from a checkpoint; save model, tokenizer and state."""
-    trainer = started.trainer
+    prepared, trainer = started.prepared, started.trainer
     args = trainer.args
     if not args.do_train:
-        return Trained(started)
+        return Trained(prepared, trainer)
     divides_encoder = bool(args.fsdp or args.deepspeed)
-    rivals = fit_rivals(started.prepared.evaluation, None if divides_encoder else trainer.model)
+    rivals = fit_rivals(prepared.evaluation, None if divides_encoder else trainer.model)
     checkpoint = args.resume_from_checkpoint
     if args.should_save:
         mark_unfinished(args.output_dir)
-        save_arguments(args.output_dir, started.prepared.settings.arguments)
+        save_arguments(args.output_dir, prepared.settings.arguments)
     if checkpoint and is_trained(checkpoint, args):
         # Killed between the last checkpoint and the final save. Trainer would train one more step or epoch.
         logger.warning("%s is at its last step: no training is left to do.", checkpoint)
@@ -179,7 +168,7 @@ def train(started: Started) -> Trained:
         with save_on_interrupt(trainer):
             metrics = trainer.train(resume_from_checkpoint=checkpoint).metrics
     temperature = None
-    evaluation = started.prepared.evaluation
+    evaluation = prepared.evaluation
     if evaluation.task.is_calibrated:
         assert evaluation.target.labels is not None
         temperature = calibrate(trainer, evaluation.splits["validation"], evaluation.target.labels)
@@ -188,7 +177,7 @@ def train(started: Started) -> Trained:
     metrics = {**metrics, "train_samples": _num_rows(started, "train")}
     trainer.save_metrics("train", metrics)  # also written to all_results.json
     trainer.save_state()  # last, because this file marks training as complete
-    return Trained(started, metrics, temperature, rivals)
+    return Trained(prepared, trainer, metrics, temperature, rivals)
 
 
 def evaluate(trained: Trained, name: str) -> Evaluated:
@@ -218,6 +207,8 @@ def evaluate(trained: Trained, name: str) -> Evaluated:
         metrics |= {f"{prefix}_{score}": value for score, value in of_rivals.items()}
     if scored is not None:
         metrics |= {f"{prefix}_{note}": text for note, text in scored.notes.items()}
+        if intervals := evaluation.intervals(scored):
+            metrics[f"{prefix}_{INTERVALS}"] = intervals
     metrics |= {f"{prefix}_samples": len(split.rows)}
     if scored is not None and scored.report is not None:
         metrics[f"{prefix}_report"] = scored.report
@@ -255,7 +246,7 @@ def share(trained: Trained, results: Sequence[Evaluated] = ()) -> None:
             prepared.settings.task,
             prepared.settings.model_args,
             args,
-            {split: _num_rows(trained.started, split) for split in prepared.rows},
+            {split: _num_rows(trained, split) for split in prepared.rows},
             scores + rival_scores,
             reports_of(results),
             has_pairs="text_pair" in columns if "text" in columns else None,

@@ -89,10 +89,10 @@ def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> A
         return data_args
     record = TrainingRecord.load(Path(path).parent)
     columns = columns_of(data_args)
-    known = options_of(type(data_args))
+    options = options_of(type(data_args))
     added: dict[str, Any] = {}
     for name, value in (record.columns if record else {}).items():
-        if name not in columns and name in known:
+        if name not in columns and name in options:
             added[name] = value
             logger.info("--%s is %s, as in the training.", name, value)
         elif columns.get(name, value) != value:

@@ -99,6 +99,13 @@ def choose_best_metric(args: Any, metrics: Mapping[str, bool], further: Sequence
     return chosen | _mode(args, metric, is_greater)
 
 
+def perfect_score(task: Task, *, is_greater: bool) -> float:
+    """Return the best value of a score of a task. Those of questions are percentages."""
+    if not is_greater:
+        return 0.0
+    return 100.0 if task.model_task == "question-answering" else 1.0
+
+
 def main_score(directions: Mapping[str, bool]) -> str:
     """Return the first score other than the loss."""
     return next((name for name in directions if name != "loss"), "loss")

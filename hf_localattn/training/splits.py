@@ -79,7 +79,7 @@ def load_splits(task: Task, training_args: TrainingArguments, **hub_arguments: A
                 rows, layout = task.read(data, layout, labeled=is_labeled, predicted=may_be_test)
                 splits[split] = limited(task, part, rows, training_args.seed)
     if stream is None:
-        warn_of_shared_inputs(splits)
+        warn_of_shared_inputs(splits, task.input_columns)
     return ReadRows(splits, layout, stream)
 
 
@@ -126,6 +126,7 @@ def split_folds(task: Task, rows: datasets.Dataset) -> Rows:
         rows,
         args.held_out,
         held_out,
+        inputs=task.input_columns,
         group_column=task.group_column,
         class_column=task.class_column,
     )

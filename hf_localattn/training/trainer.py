@@ -30,15 +30,16 @@ from hf_localattn.errors import DivergedError, hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
+from hf_localattn.hub.record import STATE
 from hf_localattn.parsing import format_json, read_json
 from hf_localattn.tasks.task import split_of
 from hf_localattn.training.arguments import TrainingArguments, changed
 from hf_localattn.training.checks import is_loss_only, selects_best
 from hf_localattn.training.evaluation import Evaluation
-from hf_localattn.training.frozen_states import frozen_base_model
+from hf_localattn.training.frozen_states import FrozenStates, frozen_base_model
 from hf_localattn.training.losses import with_local_loss
 from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
-from hf_localattn.training.output_folder import STATE, last_complete_checkpoint
+from hf_localattn.training.output_folder import last_complete_checkpoint
 from hf_localattn.training.run_loss import RunLoss
 from hf_localattn.training.saving import CheckpointSaving
 
@@ -78,6 +79,7 @@ class LocalAttentionTrainer(Trainer):
         model (*optional*): The model. Without one, `model_init` is needed.
         args (*optional*): `LocalAttentionTrainingArguments`, or transformers' own.
         *more: Further arguments of `Trainer`.
+        frozen_states (*optional*): States of a frozen encoder, which batches get in place of a run of the encoder.
         **kwargs: Further arguments of `Trainer`.
     """
 
@@ -87,16 +89,24 @@ class LocalAttentionTrainer(Trainer):
     optimizer: torch.optim.Optimizer | None
     push_in_progress: PushInProgress | None
 
-    def __init__(self, model: Any = None, args: Any = None, *more: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        model: Any = None,
+        args: Any = None,
+        *more: Any,
+        frozen_states: FrozenStates | None = None,
+        **kwargs: Any,
+    ) -> None:
         args = None if args is None else _completed(args, model)
         super().__init__(model, args, *more, **kwargs)
         if self.args.learning_rate is None:
             is_frozen = frozen_base_model(self.model) is not None
-            self.args.learning_rate = FROZEN_RATE if is_frozen else RATE
+            self.args = changed(self.args, learning_rate=FROZEN_RATE if is_frozen else RATE)
             if is_frozen and self.train_dataset is not None:
                 logger.info("The encoder is frozen: the default learning rate is %g.", FROZEN_RATE)
         if self.label_smoother is not None:
             self.label_smoother = with_local_loss(self.label_smoother)
+        self.frozen_states = frozen_states
         self.loss = RunLoss()
         # With gradient accumulation, Trainer expects a model to scale its loss if `forward` accepts any keyword. Only
         # models with an argument `num_items_in_batch` scale it.
@@ -125,11 +135,15 @@ class LocalAttentionTrainer(Trainer):
             self.objective = None  # the best model was loaded after the last evaluation: make the search evaluate it
         return result._replace(training_loss=result.metrics["train_loss"])
 
-    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def training_step(self, model: torch.nn.Module, inputs: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Compute the loss and the gradients of a batch, and add the loss to that of the run."""
-        loss = super().training_step(*args, **kwargs)
+        loss = super().training_step(model, self.with_states(inputs), *args, **kwargs)
         self.loss.add(loss, self.state.global_step, skips_nan=self.args.logging_nan_inf_filter)
         return loss
+
+    def with_states(self, inputs: Any) -> Any:
+        """Return the inputs of a batch, with the states of a frozen encoder if they are kept."""
+        return inputs if self.frozen_states is None else self.frozen_states.complete(inputs)
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log like `Trainer.log`. The losses of a resumed run are those of the whole run."""
@@ -393,6 +407,7 @@ class TaskTrainer(LocalAttentionTrainer):
     ) -> tuple[Any, Any, Any]:
         """Keep only the outputs that the task scores."""
         inputs = {name: value for name, value in inputs.items() if value is not None}  # texts without labels
+        inputs = self.with_states(inputs)
         loss, outputs, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         if outputs is None:
             return loss, None, labels

@@ -22,6 +22,7 @@ def sets(*labels):
 
 
 def all_folds(rows, count, parts=BOTH, seed=0, **columns):
+    columns = {"inputs": ("text", "tokens"), **columns}
     return [split_rows(rows, Fold(index, count, seed), parts, **columns) for index in range(1, count + 1)]
 
 
@@ -68,8 +69,8 @@ def test_groups_that_share_an_input_are_in_one_part():
 
 def test_inputs_that_training_and_held_out_rows_share(caplog):
     rows = TWELVE.select(range(12))
-    warn_of_shared_inputs({"train": rows, "validation": TWELVE.select(range(10, 14)), "test": numbered(3)})
-    warn_of_shared_inputs({"test": rows})
+    warn_of_shared_inputs({"train": rows, "validation": TWELVE.select(range(10, 14)), "test": numbered(3)}, ("text",))
+    warn_of_shared_inputs({"test": rows}, ("text",))
     assert [message.split(":")[0] for message in caplog.messages] == [
         "4 of 4 validation rows repeat the input of a training row"
     ]

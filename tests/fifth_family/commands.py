@@ -8,10 +8,12 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
+from hf_localattn import OnnxModel
 from hf_localattn.cli import main
 from hf_localattn.families import get_family
 from hf_localattn.inspection import attention_map
 from hf_localattn.names import default_fields
+from hf_localattn.pretrained import load_checkpoint
 from tests.fresh_process import run_fresh
 from tests.models.tiny import tiny_config, tiny_model, token_ids
 from tests.script_helpers import load_main
@@ -86,6 +88,18 @@ def test_a_script_trains_it(tmp_path):
     options += ["--output_dir", str(tmp_path / "out"), "--report_to", "none"]
     load_main("run_glue")(options)
     assert json.loads((tmp_path / "out" / "config.json").read_text())["hops"] == 3
+
+
+def test_its_graph_answers_as_the_model_does(tmp_path):
+    """The penalty is computed in the graph, too, for any number of choices."""
+    words = ["init", NAME, "tiny", str(tmp_path / "model"), "--task", "multiple-choice", *SIZES]
+    assert main([*words, "--config", "use_bilstm=false"]) in (0, None)
+    assert main(["export", str(tmp_path / "model"), str(tmp_path / "graph")]) in (0, None)
+    model, tokenizer = load_checkpoint(tmp_path / "model")
+    rows = tokenizer(["the cat sat.", "a dog", "no"], padding=True, return_tensors="pt")
+    inputs = {name: torch.stack([values, values.flip(0), values]) for name, values in rows.items()}
+    graph = OnnxModel.from_pretrained(tmp_path / "graph")
+    torch.testing.assert_close(graph(**inputs).logits, model(**inputs).logits, rtol=1e-4, atol=1e-5)
 
 
 def test_it_is_loaded_where_no_package_is(folder, tmp_path):

@@ -44,6 +44,9 @@ def test_each_backbone_has_the_states_of_all_its_layers(backbone):
         model = tiny_model("cool", backbone=backbone, local_attention="none", encoder_states=list(chosen))
         model.load_state_dict(usual.state_dict())
         assert torch.equal(run(model, **INPUTS).last_hidden_state, torch.cat(expected, dim=-1))
+    model = tiny_model("cool", backbone=backbone, local_attention="none", encoder_states="all")
+    model.load_state_dict(usual.state_dict())
+    assert torch.equal(run(model, **INPUTS).last_hidden_state, torch.cat([*every[:-1], last], dim=-1))
 
 
 @pytest.mark.parametrize("states", ["mix", [1, -1]], ids=str)
@@ -57,13 +60,23 @@ def test_hidden_states_are_returned_only_if_they_are_asked_for(name, states):
     assert plain.last_hidden_state.shape[-1] == model.config.hidden_size
 
 
-@pytest.mark.parametrize("states", ["mix", [0, -1]], ids=str)
-def test_states_compile_and_export(states):
+TRACED = pytest.mark.slow(reason="an export takes seconds; that of the mix shows how states are read in a graph")
+
+
+@TRACED
+@pytest.mark.parametrize("states", ["mix", "all", [0, -1]], ids=str)
+def test_states_compile(states):
     model = tiny_model("sam-roberta", "text-classification", pooling="none", encoder_states=states)
     torch.compiler.reset()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     expected = main_outputs(model(**INPUTS))  # before: transformers cannot be traced when it first records states
     assert_same(main_outputs(compiled(**INPUTS)), expected, 1e-6)
+
+
+@pytest.mark.parametrize("states", ["mix", pytest.param([0, -1], marks=TRACED)], ids=str)
+def test_states_export(states):
+    model = tiny_model("sam-roberta", "text-classification", pooling="none", encoder_states=states)
+    model(**INPUTS)  # transformers cannot be traced when it first records states
     shape = {0: torch.export.Dim("batch", min=2, max=16), 1: torch.export.Dim("length", min=2, max=40)}
     program = torch.export.export(model, (), INPUTS, dynamic_shapes=dict.fromkeys(INPUTS, shape))
     others = {"input_ids": token_ids(5, 6), "attention_mask": torch.ones(5, 6, dtype=torch.long)}

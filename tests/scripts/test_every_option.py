@@ -87,6 +87,7 @@ OF_TRAINING = {
     "seeds": case([3, 4], "command"),
     "search_space": case("space.json", "command"),
     "search_trials": case(1, "command", search_space="wide.json"),
+    "minutes": case(5, "command", recipe="auto", family=None),
     "workers": case(2, "command", seeds=[3, 4]),
     "ray_address": case("local", "command", seeds=[3, 4]),
     "logging_steps": case(1),
@@ -301,14 +302,14 @@ def of_run(started, does, folder):
     seen["rates"] = [group["lr"] for group in optimizer.param_groups]
     seen["callbacks"] = [type(callback) for callback in trainer.callback_handler.callbacks]
     seen["loss"] = getattr(prepared.loss, "keywords", None)
-    seen["frozen"] = vars(started.frozen) if started.frozen else None
+    seen["frozen"] = vars(trainer.frozen_states) if trainer.frozen_states else None
     if does == "train":
         trained = train(started)
         share(trained, [])
         seen["results"] = trained.metrics
         seen["kept"] = sorted(map(str, folder.rglob("*")))
     elif does == "eval":
-        evaluated = evaluate(Trained(started), "validation")
+        evaluated = evaluate(Trained(prepared, trainer), "validation")
         seen["results"] = evaluated.metrics
         seen["predictions"] = evaluated.scored.predictions
     elif does == "answer":  # each word is in scope
@@ -341,6 +342,11 @@ def of_command(script, monkeypatch):
     monkeypatch.setattr(command, "run_all", run_all)
     monkeypatch.setattr(search, "in_parallel", in_parallel)
     monkeypatch.setattr(search.Search, "_report", lambda self, trials: {})
+    monkeypatch.setattr(
+        command,
+        "RecipeSearch",
+        lambda given: SimpleNamespace(execute=lambda: seen.append(given.training_args.minutes) or {}),
+    )
     monkeypatch.setattr(command, "set_up_logging", lambda args: None)
     command.run_task(script.task, script.options)
     return {"runs": seen}

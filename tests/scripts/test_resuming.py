@@ -39,24 +39,32 @@ def begin(run):
     return call
 
 
+LOOKAHEAD = {"lookahead_steps": 2, "local_learning_rate": 1e-2}
+RUNS = [
+    ("glue", "classes.jsonl", {}),
+    ("glue", "classes.jsonl", LOOKAHEAD),  # saved between its steps
+    ("glue", "classes.jsonl", {"streaming": True}),  # in its second pass
+    ("glue", "classes.jsonl", FROZEN),  # its states are computed anew
+    ("ner", "names.jsonl", {}),
+    ("ner", "negated.jsonl", {"task_name": "negation"}),  # with a new embedding for the marker
+    ("qa", "answered.jsonl", STOPPING),
+    ("swag", "swag.csv", {}),
+    ("qg", "answered.jsonl", {}),
+]
+PLACES = {"in a checkpoint": ("_save_rng_state", 4), "in the last save": ("save_state", 4)}
+"""Where else a run is killed, of any task: the method and the step."""
+
+
 @pytest.mark.parametrize(
-    ("script", "data", "options"),
+    ("script", "data", "options", "method", "step"),
     [
-        ("glue", "classes.jsonl", {}),
-        ("glue", "classes.jsonl", {"lookahead_steps": 2, "local_learning_rate": 1e-2}),  # saved between its steps
-        ("glue", "classes.jsonl", {"streaming": True}),  # in its second pass
-        ("glue", "classes.jsonl", FROZEN),  # its states are computed anew
-        ("ner", "names.jsonl", {}),
-        ("ner", "negated.jsonl", {"task_name": "negation"}),  # with a new embedding for the marker
-        ("qa", "answered.jsonl", STOPPING),
-        ("swag", "swag.csv", {}),
-        ("qg", "answered.jsonl", {}),
+        *((*run, "training_step", 3) for run in RUNS),
+        *(
+            pytest.param(*run, *place, id=f"{name} {i}")
+            for i, run in enumerate(RUNS[:2])
+            for name, place in PLACES.items()
+        ),
     ],
-)
-@pytest.mark.parametrize(
-    ("method", "step"),
-    [("training_step", 3), ("_save_rng_state", 4), ("save_state", 4)],
-    ids=["in a step", "in a checkpoint", "in the last save"],
 )
 def test_a_killed_run_ends_as_if_it_had_not_been(script, data, options, method, step, begin, tmp_path, caplog):
     whole = begin(script, data, step=None, out="whole", **options)

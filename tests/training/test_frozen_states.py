@@ -58,15 +58,13 @@ def test_a_model_reads_the_states_that_its_encoder_has(side, memory, read, tmp_p
     expected = model(**batch).logits
     sizes = count_runs(model, monkeypatch)
     states = kept_states(model, tmp_path / "new", memory)
-    with states.reading({"train": FEATURES}):
+    with states.computed({"train": FEATURES}):
         assert sum(sizes) == 7  # a row is there twice
-        torch.testing.assert_close(model(**batch).logits, expected, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(model(**states.complete(batch)).logits, expected, atol=1e-6, rtol=1e-5)
         assert sum(sizes) == 7
-        model(**padded([[50, 51]]))  # an unknown row
-        model(**batch, output_hidden_states=True)
-        assert sum(sizes) == 13
-    model(**batch)
-    assert sum(sizes) == 18
+        for other in (padded([[50, 51]]), {**batch, "position_ids": batch["input_ids"]}):
+            assert "encoder_outputs" not in states.complete(other)
+    assert "encoder_outputs" not in states.complete(batch)
     assert not any(tmp_path.rglob("*.*"))
 
 
@@ -74,8 +72,9 @@ def test_choices_are_rows_of_their_own(tmp_path, monkeypatch):
     model = sam("multiple-choice")
     sizes = count_runs(model, monkeypatch)
     batch = {name: values.view(1, 2, -1) for name, values in padded(ROWS[1:3]).items()}
-    with kept_states(model, tmp_path).reading({"train": [{"input_ids": ROWS[1:3], "token_type_ids": [[0] * 3] * 2}]}):
-        model(**batch)
+    states = kept_states(model, tmp_path)
+    with states.computed({"train": [{"input_ids": ROWS[1:3], "token_type_ids": [[0] * 3] * 2}]}):
+        model(**states.complete(batch))
     assert sizes == [2]
 
 
@@ -85,8 +84,9 @@ def trained(states, model, folder, features=FEATURES):
         str(folder), use_cpu=True, report_to="none", max_steps=6, disable_tqdm=True, save_strategy="no",
         per_device_train_batch_size=3,
     )  # fmt: skip
-    with states.reading({"train": features}) if states else nullcontext():
-        trainer = LocalAttentionTrainer(model, arguments, train_dataset=datasets.Dataset.from_list(features))
+    with states.computed({"train": features}) if states else nullcontext():
+        rows = datasets.Dataset.from_list(features)
+        trainer = LocalAttentionTrainer(model, arguments, train_dataset=rows, frozen_states=states)
         trainer.data_collator = lambda rows: {
             **padded([row["input_ids"] for row in rows]),
             "labels": torch.tensor([row["labels"] for row in rows]),
@@ -98,11 +98,11 @@ def trained(states, model, folder, features=FEATURES):
 class ComputedAnew(FrozenStates):
     """States that are not kept: the encoder runs on the group of a row whenever the row is read."""
 
-    def _read(self, *args, **kwargs):
+    def complete(self, batch):
         self.rows = {}
         for group in groups_of(FEATURES):
             self.rows |= zip([key for key, _ in group], self._compute(group), strict=True)
-        return super()._read(*args, **kwargs)
+        return super().complete(batch)
 
 
 @pytest.mark.parametrize("read", ["last", "mix"])
@@ -124,9 +124,9 @@ def test_weights_are_equal_to_the_last_bit_with_and_without_kept_states(read, tm
 def test_half_precision_takes_half_of_the_space(read, layers, tmp_path):
     model = sam(pooling="none", encoder_states=read)
     states = kept_states(model, tmp_path, precision=torch.float16)
-    with states.reading({"train": FEATURES}):
+    with states.computed({"train": FEATURES}):
         assert states.bytes_in_memory == 2 * 32 * layers * sum(map(len, map(set, ROWS[:4] + ROWS[5:])))
-        model(**padded(ROWS))
+        model(**states.complete(padded(ROWS)))
 
 
 def options(**changes):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import cycle
 
 from hf_localattn.families.facts import Facts, Fields
 from hf_localattn.models.fields_cool import BASELINES
 
-PLACED = ("outlook", "conv", *BASELINES)
-"""Local encoders that stand below, above or beside the backbone."""
+PLACED = ("conv", *BASELINES)
+"""Local encoders that stand above the backbone, and here below it or beside it."""
 
 OUTLOOKERS: dict[str, Fields] = {
     "with convolutions": {},
@@ -22,10 +22,8 @@ OUTLOOKERS: dict[str, Fields] = {
     "no biases": {"qkv_bias": False},
 }
 LOCAL_ENCODERS: list[Fields] = [
-    {"local_attention": "none"},
     {"local_attention": "deeper", "num_extra_layers": 1},
-    *({"mode": mode, "local_attention": kind} for mode, kind in product(("g2l", "l2g", "g&l"), PLACED)),
-    *({"mode": mode, "use_conv": False} for mode in ("g2l", "l2g", "g&l")),
+    *({"mode": mode, "local_attention": kind} for mode, kind in zip(cycle(("l2g", "g&l")), PLACED, strict=False)),
     *({"mode": "g&l", "fusion": fusion} for fusion in ("sum", "gate")),
     {"local_attention": "dynamic_conv", "outlook_kernel_size": 5},
     {"local_attention": "gat", "graph_window": 2},
