@@ -95,13 +95,15 @@ def as_data(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
             f"{name_or_path}: the weights are no safetensors file ({error}). Save them again with `save_pretrained`."
         ) from error
     except OSError as error:
-        if not lacks_safetensors(error):
-            raise
-        if not os.path.isdir(str(name_or_path)) and _cached(name_or_path, EXPORT_SETTINGS, _location(arguments)):
+        is_answer = lacks_safetensors(error) or hasattr(error, "response")  # transformers looks for a conversion, too
+        is_remote = is_answer and not os.path.isdir(str(name_or_path))
+        if is_remote and _cached(name_or_path, EXPORT_SETTINGS, _location(arguments)):
             raise OSError(
                 f"{name_or_path!r} is an exported folder on the Hub: run `hf download {name_or_path} --local-dir"
                 " FOLDER`, and give FOLDER."
             ) from error
+        if not lacks_safetensors(error):
+            raise
         raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
 
 
