@@ -18,6 +18,8 @@ PYPROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").r
 # Programs that tests start: what is an error here is one there.
 os.environ["PYTHONWARNINGS"] = ",".join(PYPROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"])
 
+gc.disable()  # until the tests are collected: nothing of them is garbage
+
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
@@ -32,6 +34,7 @@ def _leave_out_of_collections():
 
 def pytest_collection_finish():
     _leave_out_of_collections()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -101,8 +101,9 @@ class Order(socketserver.StreamRequestHandler):
 def exit_code(words, folder, environment):
     """Do what `python` does with these words, in this process."""
     code = 1
-    sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115
-    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
+    # A server that was forked itself has such files, which must not close the pipes when they are replaced.
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     try:
         os.chdir(folder)
         os.environ.clear()
@@ -142,6 +143,7 @@ def set_warnings(filters):
 
 def serve(root, *modules):
     import scipy.stats  # noqa: F401
+    import sklearn.linear_model
     import sklearn.metrics  # noqa: F401
     import torch._dynamo
     import torch.distributed.tensor  # noqa: F401

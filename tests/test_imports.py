@@ -96,17 +96,42 @@ def test_a_library_below_its_floor_is_named_before_it_is_imported(tmp_path):
     assert re.search("ImportError: .*transformers>=5.*transformers 5.17.0", done.stderr.splitlines()[-1])
 
 
-NEGATION = """
-from hf_localattn.negation import finder
-from hf_localattn_command import main
-assert finder(convention="notes")("No fever.")[0]["scope"][0]["text"] == "fever"
-assert main(["negation", "No fever."]) == 0
+AUDIT = """
+import sys
+
+def audit(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        raise AssertionError(f"{event}{arguments}")
+    if event == "import" and arguments[0].partition(".")[0] in ("torch", "transformers"):
+        raise ModuleNotFoundError(arguments[0])  # as where it is not installed: spaCy imports torch if it can
+
+sys.addaudithook(audit)
 """
+NEGATION = {
+    "finder": """
+from hf_localattn.negation import decide, finder
+found = finder(convention="notes")("No fever.")
+assert decide("No fever.", 3, 8, found).negated
+""",
+    "command": """
+from hf_localattn_command import main
+assert main(["negation", "No fever."]) == 0
+""",
+    "component": """
+import spacy
+nlp = spacy.blank("en")
+nlp.add_pipe("hf_localattn_negation")
+assert nlp("No fever.")[1:2]._.negated
+""",
+}
 
 
-def test_negation_needs_neither_torch_nor_transformers():
+@pytest.mark.parametrize("program", NEGATION.values(), ids=NEGATION)
+def test_negation_needs_neither_torch_nor_transformers_nor_a_network(program):
     pytest.importorskip("onnxruntime")
-    assert not loaded_by([sys.executable], NEGATION)[0]
+    assert not {"torch", "transformers", "huggingface_hub"} & {*loaded_by([sys.executable], AUDIT + program)[0]}
+    if "spacy" not in program:
+        assert not loaded_by([sys.executable], program)[0]
 
 
 FIRST = ("hf_localattn", "hf_localattn.models.forward_inputs", "hf_localattn.bundled", "hf_localattn.data")

@@ -7,12 +7,11 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub.repocard_data import EvalResult, ModelCardData  # `ModelCard` imports the whole client of the Hub
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from hf_localattn.errors import CheckpointError
@@ -82,8 +81,7 @@ def render_card(
     is_ours = config["model_type"] in family_names()
     defaults = default_fields(config["model_type"]) if is_ours else {}
     notes = _notes(config, defaults, task, pipeline_task == "negation") if is_ours else {}
-    template = files("hf_localattn.hub").joinpath("templates", "card.md").read_text(encoding="utf-8")
-    body = ENVIRONMENT.from_string(template).render(
+    body = ENVIRONMENT.get_template("card.md").render(
         name=name,
         family=notes,
         text="YOUR TEXT" if has_pairs else notes.get("placeholder", "YOUR TEXT"),
@@ -274,6 +272,7 @@ def _escaped(value: Any) -> str:
 
 # What strangers wrote is escaped wherever a template shows it; `safe` marks our own Markdown.
 ENVIRONMENT = Environment(
+    loader=PackageLoader("hf_localattn.hub"),
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

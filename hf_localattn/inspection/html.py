@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hf_localattn.inspection.maps import AttentionMap
 from hf_localattn.inspection.weights import GateValues, TokenWeights, scale_label
@@ -14,6 +13,14 @@ from hf_localattn.inspection.weights import GateValues, TokenWeights, scale_labe
 LIGHT = (247, 251, 255)  # at 0
 MIDDLE = (107, 174, 214)  # at half the largest weight
 DARK = (8, 48, 107)  # at the largest weight
+
+ENVIRONMENT = Environment(
+    loader=PackageLoader("hf_localattn.inspection"),
+    undefined=StrictUndefined,
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def render_page(
@@ -49,9 +56,7 @@ def render_page(
     def share(weight: float) -> float:
         return min(max(weight / most, 0.0), 1.0) if most > 0 else 0.0
 
-    environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = files("hf_localattn.inspection").joinpath("templates", "page.html").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
+    return ENVIRONMENT.get_template("page.html").render(
         title=title,
         maps=maps,
         texts=texts,

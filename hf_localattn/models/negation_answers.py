@@ -22,9 +22,9 @@ class Answer:
 
 _NO = (
     r"not\s+(?:present|seen|detected|identified|found)|none\s+(?:known|seen|noted|present|identified|found|reported)"
-    r"|no|none|negative|neg|n|absent|nil|never|denies|denied|0|\(-\)|-|\u00d8|\u2205"
+    r"|no|none|negative|neg|n|absent|nil|never|denies|denied|0(?:/10|\+)?|\(-\)|-(?:ve)?|\u00d8|\u2205"
 )
-_YES = r"yes|y|positive|pos|present|true|\(\+\)|\+{1,4}"
+_YES = r"yes|y|positive|pos|present|true|\(\+\)|\+{1,4}|\+ve"
 _MAYBE = r"possible|possibly|probable|probably|suspected|uncertain|unclear|equivocal|indeterminate|maybe|\?"
 _ANSWER = re.compile(
     rf"(?:(?P<negation>{_NO})|(?P<yes>{_YES})|(?P<speculation>{_MAYBE}))(?![\w+/-]|[.,]\d)", re.IGNORECASE
@@ -45,7 +45,13 @@ _BOX = re.compile(
     r"(?P<open>\[\s{0,3}\]|\(\s{1,3}\)|[\u2610\u25a1])"
     r"|(?P<checked>\[\s?[xX\u2713\u2714*]\s?\]|\(\s?[xX\u2713\u2714]\s?\)|[\u2611\u2612\u25a0])"
 )
-_SIGN = re.compile(r"(?:(?<=[\s,;])|^)(?:\([-+]\)\s?|[-\u2212\u2013+])(?=[^\W\d_])")
+_SIGN = re.compile(
+    r"(?:(?<=[\s,;(])|^)(?:\([-+?]\)\s?|[-\u2013+?])(?!ve\b)(?=[^\W\d_])"
+    r"|(?:(?<=[\n\r])|(?<=[-:;,(]\s)|^)\?\s(?=[^\W\d_])"
+)
+_SIGN_KINDS = {"+": None, "?": "speculation"}
+_AFTER_ITEM = re.compile(r"[;.](?:\s|$)")
+_AFTER_QUERY = re.compile(r"[;.](?:\s|$)|[,)]")
 _CHECK = re.compile(r"[xX\u2713\u2714\u2611\u2612]|\[[xX]\]|\([xX]\)")
 
 
@@ -76,13 +82,14 @@ def read_answers(
     content = text[start:end]
     if "|" in content or "\t" in content:
         return _row(text, start, end, header)
-    return _boxes(text, start, end) or _signs(text, start, end, signed) or _pairs(text, start, end), []
+    parts = _boxes(text, start, end) or _pairs(text, start, end, signed) or _signs(text, start, end, signed)
+    return parts, []
 
 
 # --- pairs
 
 
-def _pairs(text: str, start: int, end: int) -> list[Offsets | Answer]:
+def _pairs(text: str, start: int, end: int, signed: bool = False) -> list[Offsets | Answer]:
     """Return the pairs of findings and answers that a line begins with, and its rest; empty if there are none."""
     parts: list[Offsets | Answer] = []
     place = start
@@ -90,7 +97,7 @@ def _pairs(text: str, start: int, end: int) -> list[Offsets | Answer]:
         answer, place = pair
         parts.append(answer)
     if parts and (rest := strip(text, place, end, ";,")):
-        parts.append(rest)
+        parts += _signs(text, *rest, signed) or [rest]
     return parts
 
 
@@ -200,21 +207,26 @@ def _last_answer(text: str, start: int, end: int) -> re.Match[str] | None:
 
 
 def _signs(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answer]:
-    """Return the items of a line with a sign each, such as `-fever -chills +cough`; empty for other lines."""
+    """Return the items of a line with a sign each, such as `-fever +cough` or `?TIA`; empty for other lines."""
     signs = list(_SIGN.finditer(text, start, end))
-    has_minus = [not sign[0].lstrip().startswith(("+", "(+")) for sign in signs]
+    kinds = [_SIGN_KINDS.get(sign[0].strip("() "), "negation") for sign in signs]
     begins = bool(signs) and signs[0].start() == start
-    is_list = (signed and begins) or (len(signs) > 1 and (begins or not all(has_minus)))
-    if not is_list and not any(sign[0].startswith("(") for sign in signs):
+    is_list = (signed and begins) or (len(signs) > 1 and (begins or None in kinds))
+    if not is_list and not any(sign[0][0] in "(?" for sign in signs):
         return []
     parts: list[Offsets | Answer] = []
     if first := strip(text, start, signs[0].start(), ":"):
         parts.append(first)
-    for sign, minus, stop in zip(signs, has_minus, [*(s.start() for s in signs[1:]), end], strict=True):
-        item = strip(text, sign.end(), stop, ",;.")
-        if item:
+    for sign, kind, stop in zip(signs, kinds, [*(s.start() for s in signs[1:]), end], strict=True):
+        after = (_AFTER_QUERY if kind == "speculation" else _AFTER_ITEM).search(text, sign.end(), stop)
+        item = strip(text, sign.end(), after.start() if after else stop, ",")
+        if item and kind is None and NEGATOR.search(text, *item):
+            parts.append(item)
+        elif item:
             sign_offsets = strip(text, *sign.span()) or sign.span()
-            parts.append(Answer("negation" if minus else None, sign_offsets, (item,), (sign.start(), item[1])))
+            parts.append(Answer(kind, sign_offsets, (item,), (sign.start(), item[1])))
+        if after and (rest := strip(text, after.start(), stop, ",;.)")):
+            parts.append(rest)
     return parts
 
 

@@ -26,6 +26,20 @@ shown spoken taken thought told understood written
 PARTICIPLES = frozenset(_PARTICIPLES.split())
 """Participles that do not end in "ed"."""
 
+_TREATED = """
+alleviate alleviated alleviates change changed changes ease eased eases explain explained explains help helped helps
+improve improved improves make makes made relieve relieved relieves worsen worsened worsens
+"""
+TREATED = frozenset(_TREATED.split())
+"""Verbs whose object is there, though they are negated: "nothing relieves the migraine"."""
+
+_TREATMENTS = """
+biopsy evaluation follow-up followup imaging improvement intervention investigation management monitoring relief
+studies surveillance testing therapy treatment work-up workup
+"""
+TREATMENTS = frozenset(_TREATMENTS.split())
+"""Nouns of the same kind: "no further workup of the nodule"."""
+
 REACH = 4
 """Words after a cue, or after a form of "be", in which a participle shows that the clause is passive."""
 
@@ -81,12 +95,27 @@ def limit_scope(convention: str, words: Sequence[str], cue: Sequence[int], scope
     """
     first = cue[0]
     last = cue[-1]
+    if convention == "notes":
+        scope = _of_finding(words, first, last, scope)
     after = zip(words[last + 1 :], scope[last + 1 :], strict=True)
     has_right = any(inside and any(map(str.isalnum, word)) for word, inside in after)
     if convention == "stories" or not has_right or _is_passive(words, first, last):
         return list(scope)
     start = first - 1 if _plain(words[first]) == "n't" else first
     return [inside and index >= start for index, inside in enumerate(scope)]
+
+
+def _of_finding(words: Sequence[str], first: int, last: int, scope: Sequence[bool]) -> list[bool]:
+    """Return the scope of a cue in notes without findings that are there: what a treatment is for, what else is."""
+    after = [word.lower() for word in words[last + 1 :]]
+    stops = []
+    for index, word in enumerate(after[:REACH], 1):
+        if word in TREATED or (word in TREATMENTS and after[index : index + 1] in (["of"], ["for"], ["in"], ["from"])):
+            stops.append(last + 1 + index)
+    if _plain(words[first]).startswith("lack") and "or" not in after:
+        stops += [last + 1 + after.index(mark) for mark in (",", "and") if mark in after]
+    stop = min(stops, default=len(words))
+    return [inside and index < stop for index, inside in enumerate(scope)]
 
 
 def _is_passive(words: Sequence[str], first: int, last: int) -> bool:

@@ -16,10 +16,12 @@ from .negation_conventions import is_cue, limit_scope, whole_cue
 from .negation_labels import INSIDE, SCOPE_LABELS, FoundCue, WordLabeler, group_cues
 from .negation_lines import split_notes
 from .negation_reading import Reading
-from .negation_text import Offsets, affix_offsets, join_over_blanks, split_sentences, split_words
+from .negation_text import Offsets, affix_offsets, join_over_blanks, read_words, split_sentences
 
 SENTENCES_AT_A_TIME = 1024
 """Number of sentences that are sorted by length and read together."""
+
+CLAUSE_MARKS = (",", ".", ";", ":")
 
 # The white space after a marker belongs to it. Several markers in a row mark one word.
 _MARKER = re.compile(rf"(?:(?:{ANY_MARKER})\s*)+")
@@ -86,6 +88,7 @@ class NegationFinder:
 
     def _read(self, text: str, reading: Reading, sentences: Sequence[Offsets] | None) -> Iterator[Piece | Answer]:
         """Yield the sentences of a text in pieces that the model can take; those with a marker, if it has any."""
+        text = text.replace("\u2212", "-")  # the sign of mathematics
         if reading.reads_lines and not re.search(ANY_MARKER, text):
             ends = None if sentences is None else [end for _, end in sentences]
             for part in split_notes(text, ends):
@@ -113,8 +116,8 @@ class NegationFinder:
 
     def _cut(self, text: str, sentence: Offsets, markers: Sequence[re.Match[str]], most: int) -> Iterator[Piece]:
         start, end = sentence
-        offsets = [(start + begin, start + stop) for begin, stop in split_words(text[start:end])]
-        words = [text[begin:stop] for begin, stop in offsets]
+        words, places = read_words(text[start:end])
+        offsets = [(start + begin, start + stop) for begin, stop in places]
         marked_begins = {marker.end() for marker in markers}
         cue = [index for index, (begin, _) in enumerate(offsets) if begin in marked_begins]
         named = re.search("affix|single|multi", "".join(marker[0] for marker in markers))
@@ -170,6 +173,8 @@ class NegationFinder:
             limited = limit_scope(reading.convention, sentences[index], cue.words, scope)
             if whole.type != "affix":
                 limited = [inside and word not in whole.words for word, inside in enumerate(limited)]
+            if cue.is_term and not any(limited):
+                limited = clause_beside(sentences[index], cue.words)
             findings[index].append(Finding(whole, score, limited, scope_score))
         return findings
 
@@ -194,6 +199,14 @@ class NegationFinder:
             scope = [label == INSIDE for label in words.labels]
             scopes.append((scope, words.score(range(len(scope)))))
         return scopes
+
+
+def clause_beside(words: Sequence[str], cue: Sequence[int]) -> list[bool]:
+    """Return the scope of a term for which the model has none: the words behind it up to a mark, or those before."""
+    marks = [-1, *(index for index, word in enumerate(words) if word in CLAUSE_MARKS), len(words)]
+    before = range(marks[bisect_left(marks, cue[0]) - 1] + 1, cue[0])
+    behind = range(cue[-1] + 1, marks[bisect_left(marks, cue[-1] + 1)])
+    return [index in (behind or before) for index in range(len(words))]
 
 
 def describe(text: str, piece: Piece, finding: Finding) -> dict[str, Any]:

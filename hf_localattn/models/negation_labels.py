@@ -29,11 +29,12 @@ MARKER_ROOM = 8
 
 @dataclass(frozen=True)
 class FoundCue:
-    """A cue that was predicted, or that the text marks."""
+    """A cue that was predicted, that the text marks, or that is a term."""
 
     kind: str  # one of `CUE_KINDS`
     type: str  # one of `CUE_TYPES`
     words: tuple[int, ...]  # their indices in the sentence
+    is_term: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,19 @@ def group_cues(labels: Sequence[str]) -> list[FoundCue]:
     for kind, parts in isolated.items():
         cues.append(FoundCue(kind, "multi" if len(parts) > 1 else "single", tuple(parts)))
     return sorted(cues, key=lambda cue: cue.words)
+
+
+def word_indices(marked_words: Sequence[int | None], cue: Sequence[int]) -> list[int]:
+    """Return the index of each token's word in the sentence, or `NO_WORD`, from that among words and cue markers.
+
+    Args:
+        marked_words: Index of each token's word, counted with a marker before each word of the cue; None for none.
+        cue: 1 for each word of the cue, 0 for other words.
+    """
+    indices: list[int] = []
+    for word, is_marked in enumerate(cue):
+        indices += [NO_WORD, word] if is_marked else [word]
+    return [NO_WORD if index is None else indices[index] for index in marked_words]
 
 
 def batches_of_like_lengths(lengths: Sequence[int], most: int) -> Iterator[list[int]]:

@@ -15,9 +15,10 @@ _CONTRAST = re.compile(r"[\s,;]+(?:but|except|however|although|though|aside\s+fr
 
 _HEADING = re.compile(
     r"(?:(?:the\s+)?(?:pt|patient|he|she)\s+)?"
-    r"(?:(?P<label>(?:pertinent|significant|important|relevant)\s+negatives?(?:\s+(?:include|are))?)"
+    r"(?:(?P<negation>(?:(?:pertinent|significant|important|relevant)\s+)?negatives?(?:\s+(?:include|are))?)"
+    r"|(?P<speculation>(?:ddx|differentials?(?:\s+diagnos[ei]s)?)(?:\s+(?:includes?|is))?)(?!.*(?:%|neutrophil|lymphocyte))"
     r"|(?P<cue>denies|denied|denying|no\s+(?:history|evidence|signs?|symptoms?)\s+of|negative\s+for|absent|ruled\s+out))"
-    r"\s*:\s*",
+    r"(?:\s+(?:any\s+of\s+)?the\s+following)?\s*:\s*",
     re.IGNORECASE,
 )
 
@@ -162,7 +163,8 @@ def _cut(text: str, parts: Sequence[Offsets | Answer], ends: Sequence[int] | Non
 def _list(text: str, lines: Sequence[_Line], index: int, heading: re.Match[str]) -> tuple[list[Offsets | Answer], int]:
     """Return the findings below a heading such as `Denies:`, and the number of lines that they take."""
     line = lines[index]
-    cue = heading.span("label") if heading["label"] else heading.span("cue")
+    kind = "speculation" if heading["speculation"] else "negation"
+    cue = heading.span(heading.lastgroup or 0)
     findings: list[Offsets] = []
     rest: list[Offsets] = []
     count = 1
@@ -170,7 +172,7 @@ def _list(text: str, lines: Sequence[_Line], index: int, heading: re.Match[str])
         first, *others = split_sentences(text[slice(*offsets)])
         start, end = (offsets[0] + place for place in first)
         if contrast := _CONTRAST.search(text, start, end):
-            if not heading["label"]:
+            if heading["cue"]:
                 return [(line.start, line.end)], 1
             others = [(contrast.end() - offsets[0], offsets[1] - offsets[0])]
             end = contrast.start()
@@ -190,4 +192,4 @@ def _list(text: str, lines: Sequence[_Line], index: int, heading: re.Match[str])
     if not findings:
         return [(line.start, line.end)], 1
     end = max(line.end if rest == [] else findings[-1][1], findings[-1][1])
-    return [Answer("negation", cue, tuple(findings), (line.start, end)), *rest], count
+    return [Answer(kind, cue, tuple(findings), (line.start, end)), *rest], count

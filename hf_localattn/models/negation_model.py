@@ -10,7 +10,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from .cue_markers import CUE_MARKER, mark_cues
 from .forward_inputs import accepted_inputs, longest_input, without_pads
-from .negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels, batches_of_like_lengths
+from .negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels, batches_of_like_lengths, word_indices
 from .word_beginnings import check_word_beginnings
 
 TOKENS_ON_CPU = 256
@@ -62,7 +62,7 @@ class ModelLabeler(WordLabeler):
         if not filled:
             return labeled
         truncation: dict[str, Any] = {} if self.limit is None else {"truncation": True, "max_length": self.limit}
-        encoded, word_indices = encode_marked(
+        encoded, words_of_tokens = encode_marked(
             self.tokenizer,
             [sentences[row] for row in filled],
             [cues[row] for row in filled],
@@ -76,7 +76,7 @@ class ModelLabeler(WordLabeler):
         most = TOKENS_ON_CPU if self.model.device.type == "cpu" else TOKENS_ON_GPU
         if getattr(self.model, "reads_rows_alone", False):
             most = 1
-        for batch in batches_of_like_lengths([len(indices) for indices in word_indices], most):
+        for batch in batches_of_like_lengths(list(map(len, words_of_tokens)), most):
             inputs = {name: [values[index] for index in batch] for name, values in encoded.items()}
             tensors = self.tokenizer.pad(inputs, return_tensors="pt", verbose=False).to(self.model.device)
             with torch.inference_mode():
@@ -85,8 +85,8 @@ class ModelLabeler(WordLabeler):
             indices: list[int] = []
             starts = [0]
             for index, logits in zip(batch, output.logits.float().cpu(), strict=True):
-                tokens.append(without_pads(logits, len(word_indices[index]), self.tokenizer)[:, columns])
-                indices += [NO_WORD if word == NO_WORD else starts[-1] + word for word in word_indices[index]]
+                tokens.append(without_pads(logits, len(words_of_tokens[index]), self.tokenizer)[:, columns])
+                indices += [NO_WORD if word == NO_WORD else starts[-1] + word for word in words_of_tokens[index]]
                 starts.append(starts[-1] + len(sentences[filled[index]]))
             means, seen = word_logits(torch.cat(tokens), indices, starts[-1])
             probabilities, best = means.softmax(dim=-1).max(dim=-1)
@@ -117,23 +117,17 @@ def encode_marked(
         marker_type = cue_type if has_types and any(cue) else None
         marked.append(mark_cues(words, cue, marker_type))
     encoded = tokenizer(marked, is_split_into_words=True, **kwargs)
-    word_indices = []
-    for row, cue in enumerate(cues):
-        indices: list[int] = []
-        for word, is_marked in enumerate(cue):
-            indices += [NO_WORD, word] if is_marked else [word]
-        word_indices.append([NO_WORD if index is None else indices[index] for index in encoded.word_ids(row)])
-    return encoded, word_indices
+    return encoded, [word_indices(encoded.word_ids(row), cue) for row, cue in enumerate(cues)]
 
 
-def word_logits(logits: torch.Tensor, word_indices: Sequence[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def word_logits(logits: torch.Tensor, indices: Sequence[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the mean logits (words, labels) of each word's tokens, and a mask (words,) of the words with a token.
 
-    `logits` are (>= tokens, labels). `word_indices` are those of `encode_marked`, `length` is the number of words.
+    `logits` are (>= tokens, labels). `indices` are those of `encode_marked`, `length` is the number of words.
     """
-    indices = torch.as_tensor(word_indices, dtype=torch.long)
-    tokens = (indices != NO_WORD).nonzero()[:, 0]
-    words = indices[tokens]
+    all_words = torch.as_tensor(indices, dtype=torch.long)
+    tokens = (all_words != NO_WORD).nonzero()[:, 0]
+    words = all_words[tokens]
     sums = torch.zeros(length, logits.shape[-1], dtype=torch.float64).index_add_(0, words, logits[tokens].double())
     counts = torch.bincount(words, minlength=length)
     return sums / counts.clamp(min=1)[:, None], counts > 0

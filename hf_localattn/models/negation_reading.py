@@ -7,7 +7,7 @@ from typing import Any
 
 from .negation_conventions import check_convention
 from .negation_labels import CUE_KINDS, FoundCue
-from .negation_text import split_words
+from .negation_text import read_words
 
 IGNORE = "ignore"
 """Key of terms that are no cues."""
@@ -44,7 +44,7 @@ class Terms:
                     if kind == IGNORE:
                         ignored.update(inside)
                     else:
-                        added.append((FoundCue(kind, "multi" if length > 1 else "single", tuple(inside)), 1.0))
+                        added.append((FoundCue(kind, "multi" if length > 1 else "single", tuple(inside), True), 1.0))
                         taken.update(inside)
                     place += length - 1
                     break
@@ -58,7 +58,7 @@ _CLAUSES = [f"{clause} that {who}" for clause in ("not true", "not the case") fo
 NOTE_TERMS = {
     "negation": ("Ø", "pertinent negatives"),
     "speculation": (
-        *("query", "ddx", "differential diagnosis", "unclear whether", "unclear if"),
+        *("query", "ddx", "differential includes", "differential diagnosis", "unclear whether", "unclear if"),
         *(f"{degree} {noun}" for degree in ("low", "high") for noun in ("suspicion", "clinical suspicion")),
     ),
     IGNORE: (
@@ -164,7 +164,7 @@ def check_terms(terms: Any) -> None:
 
 
 def _words(phrase: str) -> tuple[str, ...]:
-    return tuple(phrase[start:end].casefold() for start, end in split_words(phrase))
+    return tuple(word.casefold() for word in read_words(phrase)[0])
 
 
 def _is_number(value: Any) -> bool:

@@ -23,6 +23,16 @@ _WORD = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 
+# Abbreviations that are one word, though `split_words` divides them.
+_SHORT = re.compile(r"(?<![\w/])(?:[^\W\d_](?:/[^\W\d_])+|[-+]ve)(?![\w/])")
+_SPELLED_OUT = {
+    "w/o": "without",
+    "-ve": "negative",
+    "+ve": "positive",
+    "n/v": "nausea and vomiting",
+    "n/v/d": "nausea, vomiting and diarrhea",
+}
+
 # The end of a sentence: its marks with closing quotes and brackets, before a capital, a digit or an opening mark.
 _END = re.compile(
     r"(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\]]*+(?=\s+[\"'\u201c\u2018(\[]*[^\W_a-z])"
@@ -92,6 +102,23 @@ def split_words(text: str) -> list[Offsets]:
             start = words.pop()[0]
         words.append((start, end))
     return words
+
+
+def read_words(text: str) -> tuple[list[str], list[Offsets]]:
+    """Return the words of a text as a model reads them, abbreviations spelled out, and the characters of each."""
+    words: list[str] = []
+    offsets: list[Offsets] = []
+    place = 0
+    for short in (*_SHORT.finditer(text), None):
+        stop = len(text) if short is None else short.start()
+        for begin, end in split_words(text[place:stop]):
+            words.append(text[place + begin : place + end])
+            offsets.append((place + begin, place + end))
+        if short is not None:
+            words.append(_SPELLED_OUT.get(short[0].lower(), short[0]))
+            offsets.append(short.span())
+            place = short.end()
+    return words, offsets
 
 
 def _is_mark(character: str) -> bool:

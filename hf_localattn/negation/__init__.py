@@ -40,7 +40,8 @@ def finder(
         >>> [span["text"] for span in find("No fever, chills, or cough.")[0]["scope"]]
         ['fever, chills, or cough']
     """
-    from hf_localattn.negation.texts import Finder, load_labeler, read_settings  # numpy would slow down `--help`
+    from hf_localattn.models.negation_reading import Reading
+    from hf_localattn.negation.texts import Finder, load_labeler  # numpy would slow down `--help`
 
-    reading = read_settings(settings)
+    reading = Reading(**settings)  # before the model is loaded
     return Finder(load_labeler(model, device=device, threads=threads), reading, english=model is None)

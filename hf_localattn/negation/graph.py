@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from hf_localattn.graphs import GRAPH, Graph
 from hf_localattn.installed.policy import check_folder
 from hf_localattn.models.cue_markers import CUE_MARKER, mark_cues
-from hf_localattn.models.negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels
+from hf_localattn.models.negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels, word_indices
 from hf_localattn.parsing import read_json
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -129,15 +129,7 @@ class GraphLabeler(WordLabeler):
         }
         inputs = {name: np.array([values[name]], dtype=np.int64) for name in self.graph.input_names}
         logits = self.graph.run(["logits"], inputs)[0][0][:, columns]
-        return _word_labels(logits, _word_indices(encoding.word_ids, cue), length, names)
-
-
-def _word_indices(marked_words: Sequence[int | None], cue: Sequence[int]) -> list[int]:
-    """Return the index of each token's word, counted without markers, or `NO_WORD`."""
-    indices: list[int] = []
-    for word, is_marked in enumerate(cue):
-        indices += [NO_WORD, word] if is_marked else [word]
-    return [NO_WORD if index is None else indices[index] for index in marked_words]
+        return _word_labels(logits, word_indices(encoding.word_ids, cue), length, names)
 
 
 def _word_labels(logits: np.ndarray, words: Sequence[int], length: int, names: Sequence[str]) -> WordLabels:

@@ -78,15 +78,6 @@ class Finder:
         return self.finder(texts, self.reading, sentences)
 
 
-def read_settings(settings: dict[str, Any]) -> Reading:
-    """Return the settings of a finder; `TypeError` for an unknown one."""
-    unknown = settings.keys() - Reading.__dataclass_fields__.keys()
-    if unknown:
-        names = ", ".join(Reading.__dataclass_fields__)
-        raise TypeError(f"{min(unknown)!r} is no setting: choose from {names}.")
-    return Reading(**settings)
-
-
 def load_labeler(
     model: str | os.PathLike[str] | None = None,
     *,

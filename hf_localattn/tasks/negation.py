@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
@@ -312,7 +312,7 @@ def _negation(row: Mapping[str, Any]) -> Negation:
 
 def _as_record(negation: Negation) -> dict[str, Any]:
     cue, scope = negation
-    return {**asdict(cue), "scope": scope}
+    return {"kind": cue.kind, "type": cue.type, "words": cue.words, "scope": scope}
 
 
 def _starsem_negations(sentences: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[dict[str, Any]]]:

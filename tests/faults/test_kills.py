@@ -35,7 +35,7 @@ SPACE = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "outlook_dro
 
 KILLS = {
     "qa": [{"before": "open checkpoint-4/trainer_state.json"}, {"before": "os.rename eval_results.json"}],
-    "folds": [{"before": "os.rename run.json"}, {"before": "os.rename folds.json", "count": 2}],
+    "folds": [{"before": "os.rename folds.json", "count": 2}],
     "search": [{"before": "os.rename search.json", "count": 2}],
     "init": [{"before": "os.rename tokenizer.json"}],
 }

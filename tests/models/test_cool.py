@@ -192,7 +192,12 @@ class TestLocalEncoder(EqualsLoop):
     """The reference reads one example without its padding. Only weights have to be 0 at padding."""
 
     cases = ENCODERS
-    few = ("with convolutions", "without", *(name for name, fields in ENCODERS.items() if "kind" in fields))
+    few = (
+        "with convolutions",
+        "without",
+        "conv avg same (1, 2)",
+        *(f"{kind} {size}" for kind, (_, size, _) in WINDOWS.items()),
+    )
     masks = (CONTIGUOUS,)
     shapes = (((1, 1),), ((1, 2),), ((2, 5),), ((1, 8),))
 

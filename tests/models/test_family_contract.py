@@ -57,8 +57,9 @@ CANCELED = {"choice_classifier.output.bias", "choice_classifier.head.bias", "qa_
 def marks(name, task, backbone, fields):
     is_default = backbone == FAMILIES[name].config.default_backbone
     if not fields:
-        # All heads of SLA on all backbones: they are the backbones' own heads, with names of their own.
-        is_fast = task == "headless" or name == "sla-bert" or (is_default and not marks_of(name, task))
+        # COOL shows what stands on every backbone; SLA is inside, and its heads are the backbones' own.
+        is_shown = name == "sla-bert" or (name, task) == ("cool", "headless")
+        is_fast = is_shown or (is_default and (task == "headless" or not marks_of(name, task)))
     else:
         # What differs by head: losses of SLA's baselines, and which vectors the heads read from SAM's.
         of_heads = fields.get("local_attention") in ("lisa", "sgnet") or "pooling" in fields

@@ -208,6 +208,7 @@ def test_the_loss_of_the_layers_is_scaled_with_that_of_the_task(task):
     assert task != TOKENS or torch.allclose(once, model(**given).loss)
 
 
+@pytest.mark.slow(reason="takes three seconds each; the contract compiles SLA")
 @pytest.mark.parametrize("kind", ["lisa", "sgnet"])
 @torch.no_grad()
 def test_the_baselines_compile(kind):

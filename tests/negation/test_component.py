@@ -1,7 +1,10 @@
 """The spaCy component `hf_localattn_negation`: extensions, batches, saving, and bad input."""
 
 import ast
+import os
 import pickle
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from spacy.tokens import Doc, Span
 
 import hf_localattn.negation.component as component
 import hf_localattn_spacy
+from hf_localattn.bundled import negation_model
 from hf_localattn.models.negation_model import ModelLabeler
 from hf_localattn.models.negation_reading import Reading
 from hf_localattn.negation import decide
@@ -54,6 +58,12 @@ def test_entities_spans_and_tokens_know_if_they_are_negated(sentences):
     assert doc[2:4]._.negated is False  # the cue "no" is in the span
     assert not doc[:4]._.negated
     assert not Span(doc, 0, 0)._.negated
+
+
+def test_overlapping_spans_of_a_group_have_answers_of_their_own():
+    doc = pipeline_of()(TEXT)
+    doc.spans["all"] = [doc[3:4], doc[3:5], doc[2:5], doc[3:8], doc[3:4]]
+    assert [span._.negated for span in doc.spans["all"]] == [True, True, False, False, True]
 
 
 def test_batches_of_documents_give_the_same():
@@ -239,6 +249,44 @@ def test_wrong_settings_are_refused(setting):
 def test_a_document_that_is_too_long_is_refused():
     with pytest.raises(ValueError, match="max_characters"):
         pipeline_of(max_characters=10)(TEXT)
+
+
+PROCESSES = """
+import multiprocessing, sys
+import spacy
+
+def pipeline(model):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("hf_localattn_negation", config={"model": model})
+    return nlp
+
+if __name__ == "__main__":
+    method, *models = sys.argv[1:]
+    multiprocessing.set_start_method(method)
+    texts = ["No fever.", "Smoker: no\\nRash", "", "She denies pain."] * 3
+    for model in models:
+        nlp = pipeline(model or None)
+        expected = [doc._.negations for doc in nlp.pipe(texts)]  # the parent has threads now
+        assert sum(map(len, expected)) == 9
+        assert [doc._.negations for doc in nlp.pipe(texts, n_process=2, batch_size=2)] == expected
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_several_processes_do_not_wait_for_threads_of_their_parent(method, tmp_path):
+    """ONNX Runtime with two threads, and PyTorch with two where processes are forked."""
+    pytest.importorskip("onnxruntime")
+    program = tmp_path / "program.py"
+    program.write_text(PROCESSES)
+    models = [""]
+    if method == "fork":
+        for part in negation_model():
+            part.save_pretrained(tmp_path / "model")
+        models.append(str(tmp_path / "model"))
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, str(program), method, *models]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_loading_a_spacy_pipeline_does_not_import_transformers():

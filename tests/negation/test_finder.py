@@ -8,8 +8,11 @@ import pickle
 import pandas as pd
 import pytest
 
+from hf_localattn.models.negation_labels import SCOPE_LABELS, WordLabeler, WordLabels
+from hf_localattn.models.negation_reading import Reading
 from hf_localattn.negation import decide, finder
 from hf_localattn.negation.decisions import Calibration
+from hf_localattn.negation.texts import Finder
 
 pytest.importorskip("onnxruntime")
 
@@ -111,6 +114,44 @@ def test_odd_texts_have_right_offsets(text, find):
         for span in (*one["cue"], *one["scope"]):
             assert text[span["start"] : span["end"]] == span["text"]
             assert one["sentence"]["start"] <= span["start"] < span["end"] <= one["sentence"]["end"]
+
+
+class Nots(WordLabeler):
+    """Labels the word "not" as a cue, and the word behind it as its scope."""
+
+    def __init__(self):
+        super().__init__([*SCOPE_LABELS, "negation:single"], 64, 2)
+
+    def token_counts(self, words):
+        return [1] * len(words)
+
+    def label(self, names, sentences, cues, cue_types):
+        labels = []
+        for words, cue in zip(sentences, cues, strict=True):
+            if any(cue):
+                chosen = ["SCOPE" if before else "O" for before in [0, *cue[:-1]]]
+            else:
+                chosen = ["negation:single" if word == "not" else "O" for word in words]
+            labels.append(WordLabels(chosen, [0.9] * len(words)))
+        return labels
+
+
+LONG = {
+    "words": "He did not go, as they say who know him well; ",
+    "blanks": "not  it" + " " * 9_993,
+    "rows": "a: no, ",
+}
+
+
+@pytest.mark.parametrize("unit", LONG.values(), ids=LONG)
+def test_a_line_of_a_million_characters_is_read_in_linear_time(unit):
+    """A quadratic reading would take hours."""
+    text = unit * (1_000_000 // len(unit))
+    found = Finder(Nots(), Reading("notes"))(text)
+    assert len(found) == text.count("not") + text.count(": no")
+    for one in (found[0], found[-1]):
+        assert text[one["cue"][0]["start"] :].startswith(("not", "no"))
+        assert one["scope"][0]["text"] in ("go", "it", "a")
 
 
 REFUSED = {

@@ -1,14 +1,18 @@
 """The recipe of the model of negation: its data, its encoder, and the folder that the package ships."""
 
 import json
+import re
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer
 
 from benchmarks.negation import read_traps
+from hf_localattn.bundled import NEGATION, negation_model
 from hf_localattn.data import load_negation
 from hf_localattn.data.written_negation import write_sentences
 from hf_localattn.files import atomic_write
@@ -21,9 +25,11 @@ pytest.importorskip("onnx", reason="the model that the package ships has a graph
 from reproduction import negation
 from reproduction.__main__ import main
 from reproduction.negation import convert, held_out, without_near, word_sequences
+from reproduction.shipped_model import write_shipped_model
 from reproduction.small_encoder import choose_pieces, cut_vocabulary
 
 SAMPLES = FOLDER / "samples" / "negation"
+PAGE = Path(__file__).parents[2] / "docs" / "negation.md"
 
 
 def test_no_written_sentence_of_the_training_is_near_one_that_tests_models():
@@ -51,6 +57,30 @@ def test_cues_of_all_corpora_follow_one_convention(annotated, converted):
 def test_speculation_keeps_its_words():
     row = {**columns("[not] [clear] WHY"), "cue_kind": "speculation", "sentence_id": "1"}
     assert list(map(notation, convert(list(load_negation(Dataset.from_list([row])))))) == ["[not] [clear] WHY"]
+
+
+RELEASES = "transformers 5.24.0, torch 2.13.0"
+RECORD = re.findall(r"^\| `([\w.]+)` \| `([0-9a-f]{16})` \|$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+def digests(folder):
+    return {name: sha256((folder / name).read_bytes()).hexdigest()[:16] for name, _ in RECORD}
+
+
+def test_the_folder_of_the_package_is_the_recorded_one():
+    assert digests(NEGATION) == dict(RECORD)
+    assert {path.name for path in NEGATION.iterdir()} == {*dict(RECORD), "README.md", "NOTICE"}
+
+
+@pytest.mark.slow(reason="exports a graph, 25 s")
+def test_the_last_step_of_the_recipe_writes_the_recorded_bytes(tmp_path):
+    releases = f"transformers {transformers.__version__}, torch {torch.__version__.partition('+')[0]}"
+    if releases != RELEASES:
+        pytest.skip(f"the record is that of {RELEASES}")
+    for part in negation_model():
+        part.save_pretrained(tmp_path / "checkpoint")
+    write_shipped_model(tmp_path / "checkpoint", tmp_path / "folder")
+    assert digests(tmp_path / "folder") == dict(RECORD)
 
 
 def test_documents_with_a_fifth_of_the_negations_are_held_out():

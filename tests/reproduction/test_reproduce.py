@@ -81,9 +81,11 @@ def test_again_nothing_is_run_and_tables_share_their_runs(whole, folder, monkeyp
 def test_workers_measure_the_same(whole, tmp_path, monkeypatch):
     """Bit for bit."""
     monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))
-    own = reproduce(tmp_path, *WHOLE, "--workers", "2")
-    assert own["scores"] == whole["scores"]
-    assert len(list(tmp_path.glob("runs/*.log"))) == 4
+    own = reproduce(tmp_path, *WHOLE[:-1], "1", "--workers", "2")
+    for run, expected in zip(own["runs"], whole["runs"][:2], strict=True):
+        measured = {name: value for name, value in run["metrics"].items() if not re.search("second|time", name)}
+        assert measured.items() <= expected["metrics"].items()
+    assert len(list(tmp_path.glob("runs/*.log"))) == 2
     assert not list(tmp_path.glob("runs/*/model.safetensors"))
 
 

@@ -75,6 +75,11 @@ OF_DATA = {
     "num_folds": case(3, "command", fold=1, **ONE_FOLD),
     "fold": case(2, "command", **ONE_FOLD),
 }
+SHARED = ("dataset_name", "dataset_config_name", "train_file", "validation_file", "test_file", "num_folds", "fold")
+SHARED += ("max_train_samples", "draw_train_samples", "max_eval_samples", "max_predict_samples")
+SHARED += ("overwrite_cache", "preprocessing_num_workers")
+"""Options that `training/splits.py` and `training/prepare.py` read for all tasks alike: they are tried with texts."""
+
 OF_TRAINING = {
     "learning_rate": case(0.5),
     "local_learning_rate": case(0.5),
@@ -158,7 +163,13 @@ TASKS["negation"] |= {"task_name": "negation"}
 CASES = [
     *(("glue", name) for name in OF_MODEL),
     *(("glue", name) for name in OF_TRAINING),
-    *((task, name) for task in TASKS for name in OF_DATA if name != "max_seq_length" or task != "qg"),
+    *(("glue", name) for name in SHARED),
+    *(
+        (task, name)
+        for task in TASKS
+        for name in OF_DATA
+        if (task, name) != ("qg", "max_seq_length") and name not in SHARED
+    ),
     *((task, name) for task, cases in OF_TASK.items() for name in cases if name not in OF_DATA),
 ]
 CHOICES = {"context": "the cat", "choices": ["mat", "dog"], "ends": ["red mat", "dog"], "label": 0, "right": 1}
@@ -399,6 +410,6 @@ def test_each_declared_option_is_tried():
     of_all = options_of(ModelArguments, NewTrainingArguments)
     assert of_all.keys() <= tried["glue"]
     for script, arguments in DATA_ARGUMENTS.items():
-        known = tried[script] | (tried["negation"] if script == "ner" else set())
+        known = tried[script] | {*SHARED} | (tried["negation"] if script == "ner" else set())
         assert options_of(arguments).keys() <= known
     assert options_of(NewGenerationArguments).keys() <= tried["qg"] | of_all.keys()

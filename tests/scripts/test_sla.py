@@ -17,10 +17,8 @@ REVIEWS = str(SAMPLES / "reviews.csv")
 @pytest.mark.parametrize(
     ("script", "data", "score", "more"),
     [
-        ("glue", "reviews.csv", "accuracy", {}),
         ("glue", "mrpc.jsonl", "accuracy", {"task_name": "mrpc"}),
         ("ner", "names.conll", "f1", {}),
-        ("ner", "errors.tsv", "f0_5", {}),
         ("ner", "errors.xml", "detection_f1", {}),
         ("swag", "endings.csv", "accuracy", {}),
         ("qa", "reading/validation.json", "f1", {}),

@@ -2,11 +2,12 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -33,21 +34,32 @@ def script_run(folder, data, **options):
     return ScriptRun("glue", {**common, **steps, **options}, folder)
 
 
+def writers_of(log):
+    """Return the processes whose output is a log."""
+    writers = set()
+    for path in Path("/proc").glob("[0-9]*/fd/1"):
+        with suppress(OSError):  # the process has ended, or is not ours
+            if os.readlink(path) == str(log):
+                writers.add(int(path.parts[2]))
+    return writers
+
+
 @pytest.fixture
 def kill_when(monkeypatch):
     """A function that kills so many processes of runs, each when it is time."""
-    monkeypatch.setattr(processes, "PYTHON", (sys.executable,))
+    assert [*processes.PYTHON]  # what they are forked from is not the first one
 
     def kill(is_time, count=1):
         left = iter(range(count))
 
         class Killed(subprocess.Popen):
-            def __init__(self, *arguments, **options):
-                super().__init__(*arguments, **options)
+            def __init__(self, *arguments, stdout, **options):
+                super().__init__(*arguments, stdout=stdout, **options)
                 if next(left, None) is not None:
-                    while not is_time():
+                    while not (is_time() and (forked := writers_of(stdout.name) - {self.pid})):
                         time.sleep(0.01)
-                    self.kill()
+                    for process in forked:
+                        os.kill(process, signal.SIGKILL)
 
         monkeypatch.setattr(subprocess, "Popen", Killed)
 
@@ -87,8 +99,7 @@ def test_what_is_killed_too_often_fails(data, tmp_path, monkeypatch, kill_when):
 def wait_for_end_of(*logs):
     """Wait until no process writes these logs any more."""
     for _ in range(500):
-        outputs = [os.readlink(path) for path in Path("/proc").glob("[0-9]*/fd/1") if os.access(path, os.R_OK)]
-        if not {*map(str, logs)} & {*outputs}:
+        if not any(map(writers_of, logs)):
             return
         time.sleep(0.02)
     pytest.fail("the runs go on")
@@ -96,7 +107,9 @@ def wait_for_end_of(*logs):
 
 DRIVER = """
 import json, sys; from pathlib import Path
+from hf_localattn.studies import processes
 from hf_localattn.studies.processes import ScriptRun, run_all
+processes.PYTHON = json.loads(sys.argv[2])
 runs = [ScriptRun("glue", options, Path(folder)) for options, folder in json.load(open(sys.argv[1]))]
 print(list(run_all(runs, 2, use_cpu=True)))
 """
@@ -109,7 +122,8 @@ def test_runs_end_with_the_process_that_has_started_them(data, tmp_path):
     (tmp_path / "runs.json").write_text(json.dumps([[run.options, str(run.folder)] for run in runs]))
     (tmp_path / "driver.py").write_text(DRIVER)
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
-    with subprocess.Popen([sys.executable, tmp_path / "driver.py", tmp_path / "runs.json"]) as driver:
+    command = [sys.executable, tmp_path / "driver.py", tmp_path / "runs.json", json.dumps([*processes.PYTHON])]
+    with subprocess.Popen(command) as driver:
         while not all(log.is_file() and "Training" in log.read_text() for log in logs):
             time.sleep(0.1)
         driver.kill()

@@ -1,0 +1,117 @@
+"""Forms of clinical notes and what is read in them, by the finder, the component, the pipeline and the command."""
+
+import json
+
+import pytest
+import spacy
+from transformers import pipeline
+
+from benchmarks.negation import read_traps
+from hf_localattn.cli import main
+from hf_localattn.negation import finder
+
+pytest.importorskip("onnxruntime")
+
+FORMS = {
+    # findings and answers
+    "Smoker: No\nDiabetes: Yes\nHypertension: No": "[No]{Smoker} [No]{Hypertension}",
+    "Allergies: none\nFever and cough since Monday": "[none]{Allergies}",
+    "Lymphovascular invasion: Absent\nNecrosis: Present": "[Absent]{Lymphovascular invasion}",
+    "Edema: 0": "[0]{Edema}",
+    "Pain: 0/10\nNausea: 4/10": "[0/10]{Pain}",
+    "Rash: \u2212": "[\u2212]{Rash}",
+    "Fever: -ve, cough: +ve": "[-ve]{Fever}",
+    # tables, boxes, signs
+    "Fever | no": "[no]{Fever}",
+    "Fever\tno\nCough\tyes": "[no]{Fever}",
+    "[ ] Asthma": "[[ ]]{Asthma}",
+    "( ) fever (x) cough": "[( )]{fever}",
+    "Fever: Y[ ] N[x]": "[N]{Fever}",
+    "-fever -chills +rhinorrhea": "[-]{fever} [-]{chills}",
+    "\u2212fever \u2212chills +cough": "[\u2212]{fever} [\u2212]{chills}",
+    "Lungs clear, \u2212wheeze": "[\u2212]{wheeze}",
+    "+cough, no fever": "[no]{fever}",
+    "\u00d8 fever": "[\u00d8]{fever}",
+    # headings
+    "Pertinent negatives: fever, rash": "[Pertinent negatives]{fever, rash}",
+    "Negatives: fever, rash. Positives: cough.": "[Negatives]{fever, rash}",
+    "Denies any of the following:\n- fever\n- rash": "[Denies]{fever|rash}",
+    "Differential: PE, pneumonia": "?[Differential]{PE, pneumonia}",
+    "Ddx: PE vs pneumonia": "?[Ddx]{PE vs pneumonia}",
+    "Differential includes PE and gout.": "?[Differential includes]{PE and gout}",
+    "Differential: neutrophils 80%, bands 3%": "",
+    # abbreviations
+    "w/o CP, SOB, N/V": "[w/o]{CP, SOB, N/V}",
+    "Pt w/o CP, SOB, N/V.": "[w/o]{CP, SOB, N/V}",
+    "Blood cultures -ve, influenza +ve.": "[-ve]{Blood cultures}",
+    "-ve for COVID": "[-ve]{for COVID}",
+    # doubt
+    "?TIA": "?[?]{TIA}",
+    "Chest pain, ?MI or PE. Troponin pending. No fever.": "?[?]{MI or PE} [No]{fever}",
+    "Impression: ? TIA": "?[?]{TIA}",
+    "Is he febrile? Yes. What next?": "",
+    "Query TIA": "?[Query]{TIA}",
+    "Low suspicion for PE": "?[Low suspicion]{for PE}",
+    "It is unclear whether she has asthma.": "?[unclear whether]{she has asthma}",
+    "Unclear whether this is pneumonia": "?[Unclear whether]{this is pneumonia}",
+    # findings that are there
+    "Triple-negative breast cancer": "",
+    "It is not true that he has no pain.": "",
+    "Resolved pneumonia": "",
+    "Nothing relieves the migraine": "[Nothing]{relieves}",
+    "Ibuprofen did not help the headache.": "[not]{help}",
+    "No further workup of the nodule": "[No]{further workup}",
+    "No relief of the pain.": "[No]{relief}",
+    "No imaging evidence of metastasis.": "[No]{imaging evidence of metastasis}",
+    "Nothing to suggest pneumonia.": "[Nothing]{to suggest pneumonia}",
+    "Lack of motivation and poor sleep": "[Lack]{of motivation}",
+    "Lack of fever or chills.": "[Lack]{of fever or chills}",
+    # whole cues, wrapped lines
+    "He is unable to walk.": "[unable]{to walk}",
+    "She cannot walk.": "[can not]{walk}",
+    "He denies fever, chills,\nnausea and vomiting.": "[denies]{fever, chills,\nnausea and vomiting}",
+}
+"""Texts with what is found; "?" marks speculation."""
+
+
+def described(found):
+    """Return the cues of a text as in `FORMS`."""
+    parts = []
+    for one in sorted(found, key=lambda one: one["cue"][0]["start"]):
+        cue, scope = (joint.join(span["text"] for span in one[name]) for name, joint in (("cue", " "), ("scope", "|")))
+        parts.append(f"{'?' * (one['kind'] == 'speculation')}[{cue}]{{{scope}}}")
+    return " ".join(parts)
+
+
+@pytest.fixture(scope="module")
+def found_forms():
+    return dict(zip(FORMS, finder(convention="notes", threads=1)(list(FORMS)), strict=True))
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_forms_of_notes_are_read(text, found_forms):
+    assert described(found_forms[text]) == FORMS[text]
+
+
+def test_finder_component_pipeline_and_command_agree(found_forms, tmp_path, capsys):
+    """On 200 sentences that mislead rules, and the forms."""
+    texts = [*dict.fromkeys(trap.text for trap in read_traps()), *FORMS]
+    expected = [*finder(convention="notes", threads=1)(texts)]
+    assert expected[-len(FORMS) :] == list(found_forms.values())
+    assert len(texts) >= 200
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    assert main(["negation", str(tmp_path / "notes.jsonl"), "--convention", "notes"]) == 0
+    assert [json.loads(line)["negations"] for line in capsys.readouterr().out.splitlines()] == expected
+    assert [*map(described, pipeline("negation", convention="notes")(texts))] == [*map(described, expected)]
+    nlp = spacy.blank("en")
+    nlp.add_pipe("hf_localattn_negation")
+    for doc, found in zip(nlp.pipe(texts), expected, strict=True):
+        found.sort(key=lambda one: one["cue"][0]["start"])
+        for one, other in zip(doc._.negations, found, strict=True):
+            assert (one["kind"], one["type"], one["score"]) == (other["kind"], other["type"], other["score"])
+            for name in ("cue", "scope"):  # tokens of spaCy may be longer than words
+                assert one[name] == [
+                    token.i
+                    for token in doc
+                    if any(span["start"] < token.idx + len(token) and token.idx < span["end"] for span in other[name])
+                ]
