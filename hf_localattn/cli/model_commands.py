@@ -218,7 +218,8 @@ def export(
             from hf_localattn.serving.validation import compare_with_checkpoint, prepare_evaluation
 
             prepared = prepare_evaluation(checkpoint, content, words, scratch)
-        from hf_localattn.installed.exported import EXPORT_SETTINGS, OnnxModel
+        from hf_localattn.graphs import EXPORT_SETTINGS
+        from hf_localattn.installed.exported import OnnxModel
         from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 
         folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))

@@ -8,7 +8,7 @@ from pathlib import Path
 from socket import gaierror
 from urllib.request import Request, urlopen
 
-from hf_localattn.names import NAMED_BACKBONES
+from hf_localattn.resources import NAMED_BACKBONES
 
 TIMEOUT = 10
 """Seconds to wait for the Hub."""

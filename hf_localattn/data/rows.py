@@ -351,7 +351,7 @@ def check_special_tokens(rows: Dataset, name: str, tokenizer: Any) -> None:
         tokenizer: Tokenizer of the model.
     """
     roles = ("bos_token", "eos_token", "sep_token", "cls_token", "pad_token", "mask_token")
-    tokens = sorted({getattr(tokenizer, role, None) for role in roles} - {None})
+    tokens: list[str] = sorted({token for role in roles if (token := getattr(tokenizer, role, None))})
     if not tokens:
         return
     find_token = re.compile("|".join(map(re.escape, tokens))).search

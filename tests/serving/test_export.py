@@ -15,9 +15,8 @@ from hf_localattn import CoolConfig, CoolForQuestionAnswering, OnnxModel
 from hf_localattn.bundled import NEGATION
 from hf_localattn.cli import main
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
-from hf_localattn.graphs import Graph
+from hf_localattn.graphs import EXPORT_SETTINGS, GRAPH, Graph
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.installed.exported import EXPORT_SETTINGS, GRAPH
 from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.names import read_config
 from hf_localattn.pretrained import load_tokenizer
