@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from hf_localattn.errors import CheckpointError
 from hf_localattn.extras import import_extra
 
 GRAPH = "model.onnx"
@@ -42,6 +43,7 @@ class Graph:
 
     Raises:
         ImportError: onnxruntime is not installed.
+        CheckpointError: The graph cannot be read, or refers to files of other folders.
     """
 
     def __init__(self, folder: str | os.PathLike[str], threads: int = 0, options: Any = None):
@@ -57,9 +59,12 @@ class Graph:
         if options is None:
             options = self.onnxruntime.SessionOptions()
             options.intra_op_num_threads = self.threads
-        self.session: Any = self.onnxruntime.InferenceSession(
-            str(self.folder / GRAPH), options, providers=["CPUExecutionProvider"]
-        )
+        path = self.folder / GRAPH
+        try:
+            session = self.onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # it has types of errors of its own
+            raise CheckpointError(f"{path} is no graph that runs ({error}): export the checkpoint again.") from error
+        self.session: Any = session
 
     def __reduce__(self) -> tuple[type, tuple[Path, int]]:
         return type(self), (self.folder, self.threads)

@@ -52,9 +52,8 @@ def _downloaded(checkpoint: str, arguments: Mapping[str, Any], *, weights: bool)
     for name in (*JUDGED_ON_HUB, *(JUDGED_WITH_WEIGHTS if weights else ())):
         if path := _cached(checkpoint, name, options):
             folder = path.parent
-            options["revision"] = (
-                folder.parent.name if options.get("subfolder") else folder.name
-            )  # all are of one commit
+            snapshot = folder.parent if options.get("subfolder") else folder
+            options["revision"] = snapshot.name  # all are of one commit
     return folder
 
 
@@ -95,22 +94,17 @@ def as_data(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
             f"{name_or_path}: the weights are no safetensors file ({error}). Save them again with `save_pretrained`."
         ) from error
     except OSError as error:
-        is_answer = lacks_safetensors(error) or hasattr(error, "response")  # transformers looks for a conversion, too
+        is_absence = "safetensors" in str(error) and " file named" in str(error)  # which transformers says
+        is_answer = is_absence or hasattr(error, "response")  # it looks for a conversion, too
         is_remote = is_answer and not os.path.isdir(str(name_or_path))
         if is_remote and _cached(name_or_path, EXPORT_SETTINGS, _location(arguments)):
             raise OSError(
                 f"{name_or_path!r} is an exported folder on the Hub: run `hf download {name_or_path} --local-dir"
                 " FOLDER`, and give FOLDER."
             ) from error
-        if not lacks_safetensors(error):
+        if not is_absence:
             raise
         raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
-
-
-def lacks_safetensors(error: OSError) -> bool:
-    """Return True if an error of transformers says that a checkpoint has no safetensors file."""
-    message = str(error)
-    return "safetensors" in message and ("no file named" in message or "have a file named" in message)
 
 
 @contextmanager
