@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from traceback import walk_tb
 from typing import Any
 
 INTERRUPTED = 130
@@ -35,7 +36,10 @@ def join_names(names: Sequence[str], most: int = 10) -> str:
 
 def shorten(value: Any) -> str:
     """Return the `repr` of a value, cut to 60 characters."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # lists in lists, or an integer of thousands of digits
+        text = f"a {type(value).__name__} that is too large to show"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -113,13 +117,17 @@ def loading(what: str, name: str) -> Iterator[None]:
     """
     try:
         yield
-    except (ImportError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        # transformers raises these for missing libraries, and for unexpected values in files
-        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
-        raise ValueError(f"Cannot load the {what} {name!r}: {kind}{error}") from error
     except Exception as error:
-        if not isinstance(error, OSError) and not _is_offline(error):
+        if isinstance(error, CheckpointError | ValueError | OSError) and _is_ours(error):
             raise
+        text = " ".join(str(error).partition("\nException raised")[0].split()).rstrip(".")  # without torch's frames
+        if isinstance(error, ImportError):
+            raise ValueError(f"Cannot load the {what} {name!r}: {text}.") from error
+        if not isinstance(error, OSError) and not _is_offline(error):  # libraries raise any type for a value
+            kind = type(error).__name__
+            raise ValueError(
+                f"Cannot load the {what} {name!r}: {kind}: {text}. Save it again, or choose another one."
+            ) from error
         from huggingface_hub import constants  # imported already by what has failed
 
         network = "unset HF_HUB_OFFLINE" if constants.HF_HUB_OFFLINE else "without a network set HF_HUB_OFFLINE=1"
@@ -143,6 +151,12 @@ def hub_upload_errors(what: str, then: str) -> Iterator[None]:
         if not isinstance(cause, OSError) and not _is_offline(cause):
             raise
         raise OSError(f"Cannot {what}: {str(cause).rstrip('.')}. {then}") from error
+
+
+def _is_ours(error: Exception) -> bool:
+    """Return True if a module of this package has raised an error."""
+    *_, (frame, _line) = walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("hf_localattn")
 
 
 def _is_offline(error: BaseException | None) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hf_localattn.errors import CheckpointError
 from hf_localattn.extras import import_extra
 
 GRAPH = "model.onnx"
@@ -26,6 +27,7 @@ class Graph:
 
     Raises:
         ImportError: onnxruntime is not installed.
+        CheckpointError: The graph cannot be read, or refers to files of other folders.
     """
 
     def __init__(self, folder: str | os.PathLike[str], threads: int = 0, options: Any = None):
@@ -40,9 +42,11 @@ class Graph:
         if options is None:
             options = self.onnxruntime.SessionOptions()
             options.intra_op_num_threads = self.threads
-        self.session = self.onnxruntime.InferenceSession(
-            str(self.folder / GRAPH), options, providers=["CPUExecutionProvider"]
-        )
+        path = self.folder / GRAPH
+        try:
+            self.session = self.onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # it has types of errors of its own
+            raise CheckpointError(f"{path} is no graph that runs ({error}): export the checkpoint again.") from error
         self.process = os.getpid()
 
     def __reduce__(self) -> tuple[type, tuple[Path, int]]:

@@ -337,7 +337,20 @@ def read_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(f"{path}: {A_LINK}")
     config = read_json(path)
     if not isinstance(config.get("model_type"), str) or not isinstance(config.get("backbone_config"), dict | None):
-        raise ValueError(f"{path} is not the configuration of a model: `model_type` or `backbone_config` is missing.")
+        raise ValueError(
+            f"{path}: `model_type` is no text, or `backbone_config` no object. Give the folder of a saved model."
+        )
+    return config
+
+
+def read_family_config(checkpoint: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the `config.json` of a checkpoint folder of a family, as `read_config` does."""
+    config = read_config(checkpoint)
+    if config["model_type"] not in family_names():
+        raise ValueError(
+            f"{Path(checkpoint, 'config.json')}: there is no family {config['model_type']!r}. Choose a checkpoint of"
+            f" {', '.join(family_names())}."
+        )
     return config
 
 

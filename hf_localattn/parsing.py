@@ -43,9 +43,11 @@ def parse_json(text: str, name: str, first_line: int = 1) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         line = first_line + error.lineno - 1
-        raise ValueError(f"{name}, line {line}, column {error.colno}: invalid JSON: {error.msg}.") from error
+        raise ValueError(
+            f"{name}, line {line}, column {error.colno}: invalid JSON: {error.msg}; correct it."
+        ) from error
     except (ValueError, RecursionError) as error:  # half of a character, a number of thousands of digits, nesting
-        raise ValueError(f"{name}, line {first_line}: invalid JSON: {error}.") from None
+        raise ValueError(f"{name}, line {first_line}: invalid JSON: {error}; correct it.") from None
     return value
 
 
@@ -55,7 +57,7 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"an object has the key {repeated!r} twice; remove one")
+        raise ValueError(f"an object has the key {repeated!r} twice")
     return value
 
 
@@ -68,7 +70,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """
     content = parse_json(read_utf8(path), str(path))
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: expected an object of names and values; found {type(content).__name__}.")
+        raise ValueError(f"{path} is a {type(content).__name__}; it must be an object of names and values.")
     return content
 
 
@@ -92,7 +94,7 @@ def parse_yaml(text: str, where: str) -> Any:
         value = yaml.load(text, Loader=_Loader)
         json.dumps(value, default=str)  # refuses a list that contains itself, by an alias
     except Exception as error:  # invalid tags raise errors of any type: `!!bool x` raises KeyError
-        raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}.") from None
+        raise ValueError(f"{where}: cannot be read: {' '.join(str(error).split())}; correct it.") from None
     return value
 
 

@@ -20,6 +20,7 @@ from hf_localattn.studies.comparison_files import markdown_table
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "docs" / "studies" / "results"
+COSTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "which-family.md")
 TABLE = re.compile(r"(<!-- written by scripts/decisions.py: (\w+) -->\n\n).*?(?=\n\n)", re.DOTALL)
 
@@ -34,7 +35,7 @@ def runs_of(table: str) -> list[dict[str, Any]]:
 def scores(table: str, row: str, task: str, metric: str) -> dict[int, float]:
     """Return a score by index of the run, in points."""
     chosen = [run for run in runs_of(table) if (run["row"], run["task"]) == (row, task)]
-    scale = 1 if table.startswith(("cool", "questions")) else 100
+    scale = 1 if task.startswith("q") else 100  # scores of questions are in percent
     return {run["run"]: scale * run["metrics"][metric] for run in chosen}
 
 
@@ -58,29 +59,42 @@ def compared(record: list[str], rival: dict[str, Any]) -> tuple[str, str, str]:
 
     Args:
         record: Table, row, task and metric.
-        rival: The rival's `row`, the `metric` that has its score in the same runs, or its score as a `number`.
+        rival: The rival's `row`, the `metric` that has its score in the same runs, or the `record` of its only run.
     """
     table, row, task, metric = record
     values = scores(table, row, task, metric)
-    if "number" in rival:
-        return measured(values.values()), f"{rival['number']:.1f}", gain(values, rival["number"])
+    if "record" in rival:
+        (number,) = scores(*rival["record"]).values()
+        return measured(values.values()), f"{number:.1f}", gain(values, number)
     of_rival = scores(table, rival.get("row", row), task, rival.get("metric", metric))
     return measured(values.values()), measured(of_rival.values()), gain(values, of_rival)
+
+
+def cost_of(case: str, variant: str) -> str:
+    """Return time and memory of a training step, relative to the peer of a benchmark."""
+    result = json.loads((COSTS / f"{case}--cpu-2-threads.json").read_text(encoding="utf-8"))["variants"][variant]
+    return f"{result['time_ratio']:.2f}, {result['memory_ratio']:.2f}"
 
 
 def tables() -> dict[str, str]:
     """Return the tables by name."""
     content = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    rows = []
+    written = {}
     gains = {}
-    for name, entry in content["comparisons"].items():
-        texts = compared(entry["record"], entry["rival"])
-        gains[name] = texts[-1]
-        rows.append([entry["rows"], entry["model"], entry["against"], *texts])
-    head = ["rows and score", "model", "strongest rival measured", "model (runs)", "rival (runs)", "gain"]
+    head = ["rows and score", "model", "against", "model (runs)", "rival (runs)", "difference"]
+    for table, comparisons in content["comparisons"].items():
+        rows = []
+        for name, entry in comparisons.items():
+            texts = compared(entry["record"], entry["rival"])
+            gains[name] = texts[-1]
+            rows.append([entry["rows"], entry["model"], entry["against"], *texts])
+        written[table] = markdown_table(head, rows)
     families = content["families"]
-    cells = [[text.format(**gains) for text in family.values()] for family in families]
-    return {"measured": markdown_table(head, rows), "families": markdown_table(list(families[0]), cells)}
+    cells = []
+    for family in families:
+        texts = {**family, "time, memory": cost_of(*family["time, memory"])}
+        cells.append([text.format(**gains) for text in texts.values()])
+    return {**written, "families": markdown_table(list(families[0]), cells)}
 
 
 def render(page: Path) -> str:

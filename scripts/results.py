@@ -36,7 +36,7 @@ show that recipes run and learn. They confirm and refute nothing; the [studies](
 * Each table says with which version it was measured. Scores of 0.1.0 were not measured again with a later version.
 * `$DATA` is a folder of data sets and models.
 
-[First runs](first_runs.md) has older runs. `scripts/results.py` writes this page from
+`scripts/results.py` writes this page from
 [the files of the runs](results).
 """
 STUDIES = """\

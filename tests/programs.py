@@ -46,8 +46,9 @@ def commands(page):
 
 
 def training_command(page):
-    """Return the words after `hf-localattn train` in the first such command of a page."""
-    return next(command[2:] for command in commands(page) if command[:2] == ["hf-localattn", "train"])
+    """Return the words after `hf-localattn train` in the first such command of a page that needs no network."""
+    trainings = [command[2:] for command in commands(page) if command[:2] == ["hf-localattn", "train"]]
+    return next(words for words in trainings if not any(word.startswith("sentence-transformers/") for word in words))
 
 
 def programs(page):

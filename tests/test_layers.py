@@ -9,8 +9,8 @@ import hf_localattn_command
 PACKAGE = Path(hf_localattn.__file__).parent
 ENTRY = Path(hf_localattn_command.__file__)
 LAYERS = [
-    {"models", "resources", "extras", "files", "limits", "parsing"},
-    {"errors", "graphs", "kernels", "names"},
+    {"models", "resources", "errors", "extras", "files", "limits", "parsing"},
+    {"graphs", "kernels", "names"},
     {"installed"},
     {"bundled"},
     {"pipelines"},

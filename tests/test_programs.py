@@ -21,7 +21,7 @@ from hf_localattn.extras import EXTRAS
 from hf_localattn.names import SCRIPTS
 from hf_localattn.resources import tiny_backbone
 from hf_localattn.settings.reading import build_arguments, read_options
-from hf_localattn.settings.recipes import add_recipe
+from hf_localattn.settings.recipes import options_of_run
 from hf_localattn.studies.script_command import argument_classes
 from tests.programs import (
     DEMO,
@@ -37,10 +37,10 @@ from tests.programs import (
 
 README = (ROOT / "README.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "families").glob("*.md"))]
-# The record of first runs has programs of the shell.
-COMMANDS = [command for page in PAGES if page.name != "first_runs.md" for command in commands(page)]
+COMMANDS = [command for page in PAGES for command in commands(page)]
 
 RUN = {
+    "README.md": 2,
     "docs/index.md": 1,
     "docs/backbones.md": 1,
     "docs/interactions.md": 2,
@@ -164,7 +164,7 @@ WRITTEN = "my-rows.jsonl"
 def test_training_commands_are_understood(command):
     script, *words = command
     classes = argument_classes(getattr(tasks, SCRIPTS[script]))
-    build_arguments(classes, add_recipe(script, read_options(classes, [*words, "--report_to", "none"])))
+    build_arguments(classes, options_of_run(script, read_options(classes, [*words, "--report_to", "none"])))
 
 
 SEVERAL_RUNS = pytest.mark.slow(reason="several runs; tests/studies has their like")

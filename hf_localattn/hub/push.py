@@ -8,24 +8,24 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
-from fnmatch import fnmatch
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import CommitInfo, HfApi, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
+from hf_localattn import __version__
 from hf_localattn.errors import CheckpointError, hub_upload_errors
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import A_LINK, STAGING, claimed, is_regular
 from hf_localattn.hub.model_card import CARD, write_card
 from hf_localattn.hub.record import RECORD
-from hf_localattn.hub.verify import MISSING, verify_checkpoint
-from hf_localattn.installed.policy import REFUSED, check_folder, harmless, matches
-from hf_localattn.installed.policy_table import READ, REFUSED_FILES
+from hf_localattn.hub.verify import MISSING, CodeFile, verify_checkpoint
+from hf_localattn.installed.policy import REFUSED, TEMPLATES, check_folder, harmless, is_read, matches
+from hf_localattn.installed.policy_table import READ
 from hf_localattn.names import read_config
 
 logger = logging.getLogger(__name__)
@@ -96,8 +96,8 @@ def push_checkpoint(
             api.create_branch(repo_id, branch=branch, exist_ok=True)
         before = api.model_info(repo_id, revision=branch)
         published = [file.rfilename for file in before.siblings or ()]
-        with staged(folder, names) as staging:
-            check_checkpoint(staging, folder)  # what is uploaded is what is judged
+        with _stage(folder, names) as staging:
+            check_checkpoint(Path(staging), folder)  # what is uploaded is what is judged
             commit = api.upload_folder(
                 repo_id=repo_id,
                 folder_path=staging,
@@ -138,32 +138,22 @@ def upload_in_background(
         names = [name for name in names if name != "training_args.bin"]
     staging = _stage(folder, names)
     upload: Future[CommitInfo] = HfApi(token=token).upload_folder(
-        folder_path=staging, path_in_repo=path_in_repo, run_as_future=True, **settings
+        folder_path=staging.name, path_in_repo=path_in_repo, run_as_future=True, **settings
     )
-    upload.add_done_callback(lambda _: shutil.rmtree(staging, ignore_errors=True))
+    upload.add_done_callback(lambda _: staging.cleanup())
     return upload
 
 
-@contextmanager
-def staged(folder: Path, names: Iterable[str]) -> Iterator[Path]:
-    """Provide a folder with files of a checkpoint as they are now, by the same names."""
-    staging = _stage(folder, names)
-    try:
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _stage(folder: Path, names: Iterable[str]) -> Path:
-    """Return a new folder with files of a checkpoint. Links, other than those of the Hub's cache, are refused."""
+def _stage(folder: Path, names: Iterable[str]) -> tempfile.TemporaryDirectory[str]:
+    """Return a new folder with files of a checkpoint as they are now, by the same names."""
     beside = folder.parent if os.access(folder.parent, os.W_OK) else None
-    staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=beside))
+    staging = tempfile.TemporaryDirectory(prefix=STAGING, dir=beside, ignore_cleanup_errors=True)
     for name in names:
         file = (folder / name).resolve()
         try:
-            os.link(file, staging / name)
+            os.link(file, Path(staging.name, name))
         except OSError:  # links are not supported here
-            shutil.copy2(file, staging / name)
+            shutil.copy2(file, Path(staging.name, name))
     return staging
 
 
@@ -189,19 +179,21 @@ def check_checkpoint(folder: Path, where: Path | None = None) -> None:
     """
     where = where or folder
     shared_files(folder)
-    if not any(folder.glob("*.safetensors")):
-        raise ValueError(f"{where} has no .safetensors file.")
-    if read_config(folder)["model_type"] not in FAMILIES:
+    others: list[CodeFile] = []
+    if read_config(folder)["model_type"] in FAMILIES:
+        others += verify_checkpoint(folder, subfolders=False).others
+    else:
         check_folder(folder)
-        return
-    code = verify_checkpoint(folder, subfolders=False)
-    for file in code.others:  # others, such as a link to a log, are neither read nor uploaded
-        if file.verdict == REFUSED and matches(Path(file.name).name, (*READ, *SHARED, *REFUSED_FILES)):
+    for file in others:
+        is_log = file.note == A_LINK and file.name != TEMPLATES and not is_read(file.name)  # or another file
+        if file.verdict == REFUSED and not is_log:
             raise CheckpointError(f"{where / file.label}: {file.note}")
-    others = [file for file in code.others if _matches(file.name, SHARED) or file.verdict == MISSING]
-    if others and folder == where:
-        differing = ", ".join(f"{file.label} ({file.verdict})" for file in others)
-        logger.warning("The code of %s differs from hf_localattn %s: %s.", where, code.compared_with, differing)
+    if not any(folder.glob("*.safetensors")):
+        raise ValueError(f"{where} has no .safetensors file: save the model to it.")
+    code = [file for file in others if _matches(file.name, SHARED) or file.verdict == MISSING]
+    if code and folder == where:
+        differing = ", ".join(f"{file.label} ({file.verdict})" for file in code)
+        logger.warning("The code of %s differs from hf_localattn %s: %s.", where, __version__, differing)
 
 
 def published_text(api: HfApi, repo_id: str, name: str, **where: Any) -> str | None:
@@ -215,4 +207,4 @@ def published_text(api: HfApi, repo_id: str, name: str, **where: Any) -> str | N
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Return True if a file name matches a pattern. Files in subfolders never match, although `*` matches "/"."""
-    return "/" not in name and any(fnmatch(name, pattern) for pattern in patterns)
+    return "/" not in name and matches(name, patterns)

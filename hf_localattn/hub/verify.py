@@ -17,9 +17,8 @@ from typing import Any
 from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
 from hf_localattn.files import A_LINK, is_regular
-from hf_localattn.installed.policy import NAMED, REFUSED, harmless, judge_folder, matches
-from hf_localattn.installed.policy_table import READ, REFUSED_FILES
-from hf_localattn.names import HUB_ID, MODELS, family_names, model_file, read_config
+from hf_localattn.installed.policy import NAMED, REFUSED, harmless, is_read, judge_folder
+from hf_localattn.names import HUB_ID, MODELS, model_file, read_family_config
 from hf_localattn.parsing import parse_json, read_utf8
 
 # Verdicts on code. The policy has two more: NAMED is allowed, and REFUSED is what loading refuses.
@@ -162,9 +161,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
         OSError: The checkpoint does not exist, or cannot be downloaded.
     """
     folder, names_on_hub = _local(checkpoint)
-    family = read_config(folder)["model_type"]
-    if family not in family_names():
-        raise ValueError(f"{checkpoint}: there is no family {family!r}; `verify` knows {', '.join(family_names())}.")
+    read_family_config(folder)
     comparison = _Comparison(folder)
     paths = sorted(folder.glob("**/*" if subfolders else "*"))
     names = {path.relative_to(folder).as_posix() for path in paths} | set(names_on_hub or ())
@@ -247,7 +244,7 @@ class _Comparison:
         path = self.folder / name
         if os.path.lexists(path) and not is_regular(path, self.folder):
             self.add(name, REFUSED, A_LINK)
-        elif not path.is_dir() and not matches(path.name, (*READ, *REFUSED_FILES)):
+        elif not path.is_dir() and not is_read(name):
             self.unread.add(name)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +16,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from hf_localattn.errors import CheckpointError
+from hf_localattn.errors import CheckpointError, shorten
 from hf_localattn.installed.files import check_checkpoint
 from hf_localattn.installed.policy import (
     LEFT_OUT,
@@ -30,7 +30,6 @@ from hf_localattn.installed.policy import (
     known_entries,
     problem_of_type,
     refuse,
-    shown,
 )
 from hf_localattn.models.fields import field_types
 
@@ -84,7 +83,7 @@ def check_content(config_class: Any, content: Any, folder: Any = None) -> dict[s
         CheckpointError: The content is not an object, or the checkpoint sets what a stranger's may not.
     """
     if not isinstance(content, Mapping):
-        raise CheckpointError(f"`config.json` is {shown(content)}; it must be an object of names and values.")
+        raise CheckpointError(f"`config.json` is {shorten(content)}; it must be an object of names and values.")
     model_type = content.get("model_type", config_class.model_type)
     if model_type != config_class.model_type:
         raise ValueError(
@@ -113,82 +112,66 @@ def check_model(model_class: Any, config: Any) -> None:
 
 def check_architecture(model_class: Any, backbone: Any) -> None:
     """Raise `ValueError` if a model class cannot have this backbone."""
-    if problem := _problem_of_architecture(model_class, backbone):
-        raise ValueError(f"{model_class.__name__} {problem}.")
-
-
-def _problem_of_architecture(model_class: Any, backbone: Any) -> str:
-    """Return why a model class cannot have this backbone, and what to do; an empty text if it can."""
     model_type = backbone.model_type
     family = model_class.config_class
+    problem = ""
     if backbone.is_encoder_decoder and not model_class.can_generate():
         load = "load it with `AutoModelForSeq2SeqLM` or the family's `...ForConditionalGeneration`, or "
-        return (
+        problem = (
             f"puts local layers on an encoder, and the backbone {model_type!r} is an encoder-decoder:"
-            f" {load if family.generation_backbones else ''}use an encoder, such as {_names(family.tested_backbones)}"
+            f" {load if family.generation_backbones else ''}use an encoder, such as"
+            f" {', '.join(family.tested_backbones)}"
         )
-    if model_class.can_generate() and not backbone.is_encoder_decoder:
-        return (
+    elif model_class.can_generate() and not backbone.is_encoder_decoder:
+        problem = (
             f"generates text, which {model_type!r} alone cannot: use an encoder-decoder, such as"
-            f" {_names(family.generation_backbones)}"
+            f" {', '.join(family.generation_backbones)}"
         )
-    if model_class.backbone_auto_class is not AutoModelForMaskedLM:
-        return ""
-    if type(backbone) not in MODEL_FOR_MASKED_LM_MAPPING:
-        able = [name for name in family.tested_backbones if name != "xlnet"]
-        return (
-            "needs a backbone with a masked language model, and transformers has none for"
-            f" {model_type!r}: use another one, such as {_names(able)}"
-        )
-    if not getattr(backbone, "legacy", True):
-        return (
-            f"does not support `legacy=False` of the backbone {model_type!r}, whose head reads the word embeddings by"
-            " itself: use a backbone with `legacy=True`"
-        )
-    return ""
+    elif model_class.backbone_auto_class is AutoModelForMaskedLM:
+        if type(backbone) not in MODEL_FOR_MASKED_LM_MAPPING:
+            able = [name for name in family.tested_backbones if name != "xlnet"]
+            problem = (
+                "needs a backbone with a masked language model, and transformers has none for"
+                f" {model_type!r}: use another one, such as {', '.join(able)}"
+            )
+        elif not getattr(backbone, "legacy", True):
+            problem = (
+                f"does not support `legacy=False` of the backbone {model_type!r}, whose head reads the word embeddings"
+                " by itself: use a backbone with `legacy=True`"
+            )
+    if problem:
+        raise ValueError(f"{model_class.__name__} {problem}.")
 
 
 def check_backbone_type(config_class: Any, model_type: Any) -> None:
     """Raise `ValueError` if a model type, from which a configuration would be built, is not that of a backbone."""
     backbones = (*config_class.tested_backbones, *config_class.generation_backbones)
     if problem := problem_of_type(model_type, backbones):
-        raise ValueError(f"The backbone {shown(model_type)} {problem}")
+        raise ValueError(f"The backbone {shorten(model_type)} {problem}")
 
 
 def check_backbone(config: Any) -> None:
     """Raise `ValueError` for a backbone that local layers cannot read. Warn of one that was not tested."""
     backbone = config.backbone_config
     model_type = backbone.model_type
-    if problem := _problem_of_backbone(config, backbone):
-        raise ValueError(f"The backbone {model_type!r} {problem}")
     tested = _tested(config, backbone)
+    remedy = f"Use an encoder, such as {', '.join(config.tested_backbones)}."
+    problem = problem_of_type(model_type, (*config.tested_backbones, *config.generation_backbones))
+    if not problem and backbone.is_encoder_decoder and not tested:
+        problem = f"is an encoder-decoder. {remedy}"
+    elif not problem and not backbone.is_encoder_decoder and getattr(backbone, "is_decoder", False):
+        problem = f"is a decoder, whose tokens attend only to earlier ones. {remedy}"
+    if problem:
+        raise ValueError(f"The backbone {model_type!r} {problem}")
     if model_type not in tested:
         logger.warning_once(
-            f"The backbone {model_type!r} is not among the tested ones ({_names(tested)}). It may work: before "
+            f"The backbone {model_type!r} is not among the tested ones ({', '.join(tested)}). It may work: before "
             "you rely on it, compare some outputs for a batch with those for each text alone, above all with "
             "padding on the left."
         )
-
-
-def _problem_of_backbone(config: Any, backbone: Any) -> str:
-    """Return why local layers cannot read a backbone, and the remedy; an empty text if they can."""
-    model_type = backbone.model_type
-    tested = _tested(config, backbone)
-    remedy = f"Use an encoder, such as {_names(config.tested_backbones)}."
-    if problem := problem_of_type(model_type, (*config.tested_backbones, *config.generation_backbones)):
-        return problem
-    if backbone.is_encoder_decoder:
-        return "" if tested else f"is an encoder-decoder. {remedy}"
-    if getattr(backbone, "is_decoder", False):
-        return f"is a decoder, whose tokens attend only to earlier ones. {remedy}"
-    return ""
 
 
 def _tested(config: Any, backbone: Any) -> Sequence[str]:
     """Return the tested backbones of the kind of a backbone."""
     tested: Sequence[str] = config.generation_backbones if backbone.is_encoder_decoder else config.tested_backbones
     return tested
-
-
-def _names(backbones: Iterable[str]) -> str:
-    return ", ".join(backbones)

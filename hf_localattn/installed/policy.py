@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hf_localattn import __version__
-from hf_localattn.errors import CheckpointError
+from hf_localattn.errors import CheckpointError, shorten
 from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.installed.policy_table import (
     ATTENTIONS,
@@ -29,6 +29,7 @@ from hf_localattn.installed.policy_table import (
     EXPORT,
     FAMILY_CONFIG,
     GENERATION,
+    OF_WEIGHTS,
     PICKLES,
     READ,
     REFUSED_FILES,
@@ -41,21 +42,19 @@ from hf_localattn.installed.policy_table import (
     Rule,
 )
 from hf_localattn.names import default_fields, default_settings, family_names
-from hf_localattn.parsing import parse_json, read_utf8
+from hf_localattn.parsing import parse_json, read_json, read_utf8
 
 # Verdicts
 NAMED = "named"  # allowed, and told
 REFUSED = "refused"
 UNKNOWN = "unknown"  # refused, or left out of the configuration of a stock model
 
-TOKENIZER_CONFIG = "tokenizer_config.json"
-SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+TEMPLATES = "additional_chat_templates"
 
 LEFT_OUT = {"auto_map", "custom_pipelines", "_name_or_path", "name_or_path"}
 """Entries that reach no configuration: the package's code is used, and the caller's name."""
 
-SHARD = re.compile(r"[\w.-]+\.safetensors")
-IDENTIFIER = re.compile(r"[^\W\d]\w*")
+FILE = re.compile(r"[\w.-]+")  # a name without a folder
 ADDED_TOKEN = {"__type", "content", "id", "lstrip", "normalized", "rstrip", "single_word", "special"}
 
 
@@ -66,9 +65,9 @@ class Kind(NamedTuple):
     holds: Callable[[Any], bool]
 
 
-def _is_data(value: Any) -> bool:
+def _is_data(value: Any, levels: int = 8) -> bool:
     if isinstance(value, list | tuple):
-        return all(map(_is_data, value))
+        return levels > 0 and all(_is_data(part, levels - 1) for part in value)
     if isinstance(value, dict):  # infinity and NaN, as transformers writes them
         return value.keys() == {"__float__"} and isinstance(value["__float__"], str)
     return value is None or isinstance(value, bool | int | float | str)
@@ -76,8 +75,22 @@ def _is_data(value: Any) -> bool:
 
 def _is_token(value: Any) -> bool:
     if isinstance(value, dict):
-        return value.keys() <= ADDED_TOKEN and all(map(_is_data, value.values()))
+        is_token = isinstance(value.get("content"), str) and value.keys() <= ADDED_TOKEN
+        return is_token and all(map(_is_data, value.values()))
     return isinstance(value, str | None)
+
+
+def _is_template(name: Any, text: Any) -> bool:
+    return isinstance(name, str) and isinstance(text, str) and FILE.fullmatch(name) is not None
+
+
+def _are_templates(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_is_template(*item) for item in value.items())
+    if not isinstance(value, list):
+        return isinstance(value, str | None)
+    is_named = all(isinstance(part, dict) and part.keys() == {"name", "template"} for part in value)
+    return is_named and all(_is_template(part["name"], part["template"]) for part in value)
 
 
 def _are_tokens(value: Any) -> bool:
@@ -85,9 +98,10 @@ def _are_tokens(value: Any) -> bool:
     return isinstance(value, dict | list | None) and all(map(_is_token, parts or ()))
 
 
-def _is_code(value: Any) -> bool:
+def _is_code(value: Any, levels: int = 8) -> bool:
     if isinstance(value, dict | list):
-        return all(map(_is_code, value.values() if isinstance(value, dict) else value))
+        parts = value.values() if isinstance(value, dict) else value
+        return levels > 0 and all(_is_code(part, levels - 1) for part in parts)
     return isinstance(value, str | None)
 
 
@@ -105,30 +119,29 @@ def _is_attention(value: Any) -> bool:
 
 
 def _are_names(value: Any) -> bool:
-    return isinstance(value, list | None) and all(
-        isinstance(name, str) and IDENTIFIER.fullmatch(name) for name in value or ()
-    )
+    is_list = isinstance(value, list | None)
+    return is_list and all(isinstance(name, str) and name.isidentifier() for name in value or ())
 
 
 def _are_labels(value: Any) -> bool:
-    return isinstance(value, dict | None) and all(isinstance(part, str | int) for part in (value or {}).values())
+    return value is None or (isinstance(value, dict) and all(isinstance(part, str | int) for part in value.values()))
 
 
 def _are_shards(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(shard, str) and SHARD.fullmatch(shard) for shard in value.values()
+        isinstance(shard, str) and FILE.fullmatch(shard) and shard.endswith(".safetensors") for shard in value.values()
     )
 
 
 KINDS: Mapping[str, Kind] = {
     "attention": Kind(f"one of {', '.join(ATTENTIONS)}", _is_attention),
-    "backbone": Kind("an object", lambda value: isinstance(value, dict | None)),
     "code": Kind("names of classes", _is_code),
     "data": Kind("a number, a text, true, false, null, or a list of these", _is_data),
+    "length": Kind("a whole number above 0", lambda value: value is None or (type(value) is int and value > 0)),
     "names": Kind("a list of names of classes", _are_names),
     "labels": Kind("an object of labels", _are_labels),
     "object": Kind("an object", lambda value: isinstance(value, dict | None)),
-    "template": Kind("a text, or several by name", lambda value: isinstance(value, dict | list | str | None)),
+    "template": Kind("a text, or several by name", _are_templates),
     "text": Kind("a text", lambda value: isinstance(value, str | None)),
     "token": Kind("a token", _is_token),
     "tokenizer": Kind("a tokenizer that needs no library besides tokenizers", _is_tokenizer),
@@ -158,14 +171,11 @@ def is_family(model_type: Any) -> bool:
     return isinstance(model_type, str) and (model_type in _others or model_type in family_names())
 
 
-@cache
-def _family_of_package(model_type: str) -> Family:
-    return Family(frozenset(default_fields(model_type)), settings=default_settings(model_type))
-
-
 def family_named(model_type: str) -> Family:
     """Return what the checkpoints of a family may set."""
-    return _others[model_type] if model_type in _others else _family_of_package(model_type)
+    if model_type in _others:
+        return _others[model_type]
+    return Family(frozenset(default_fields(model_type)), settings=default_settings(model_type))
 
 
 def _tokenizer_of(model_type: str) -> str:
@@ -212,14 +222,14 @@ def harmless(text: str) -> str:
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
-def shown(value: Any) -> str:
-    """Return at most 80 characters of a value for a message."""
-    return harmless(repr(value)[:80])
-
-
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Return True if a file name matches one of the patterns."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def is_read(name: str) -> bool:
+    """Return True for the path of a file that a load reads or refuses, in small letters or others."""
+    return matches(name.rpartition("/")[2].lower(), (*READ, *REFUSED_FILES))
 
 
 def judge_entries(
@@ -229,7 +239,7 @@ def judge_entries(
     for name, value in content.items():
         rule = rules.get(name)
         remedy = REMEDIES.get(name, "Remove it.")
-        entry = f"`{harmless(place + name)[:80]}` is {shown(value)}"
+        entry = f"`{harmless(place + name)[:80]}` is {shorten(value)}"
         if rule is None:
             if value not in (None, False, "", [], {}):
                 verdict = REFUSED if name in REMEDIES else UNKNOWN
@@ -260,7 +270,7 @@ def judge_tokens(
     for name, default in settings.items():
         value = content.get(name, default)
         if value != default and _is_data(value):
-            yield Finding(file, NAMED, f"`{name}` is {shown(value)}, by default {default!r}", name)
+            yield Finding(file, NAMED, f"`{name}` is {shorten(value)}, by default {default!r}", name)
 
 
 def judge_config(file: str, content: Mapping[str, Any]) -> Iterator[Finding]:
@@ -272,9 +282,10 @@ def judge_config(file: str, content: Mapping[str, Any]) -> Iterator[Finding]:
     family = family_named(str(model_type))
     yield from judge_entries(file, content, {**dict.fromkeys(family.fields, "data"), **FAMILY_CONFIG})
     prefix = str(model_type).replace("-", "")
-    for name in content.get("architectures") or () if model_type not in _others else ():
-        if not str(name).lower().startswith(prefix):  # pipelines may look in transformers for it
-            note = f"`architectures` has {shown(name)}, which is no class of this family. Remove it."
+    classes = content.get("architectures")
+    for name in classes or () if _are_names(classes) and model_type not in _others else ():
+        if not name.lower().startswith(prefix):  # pipelines may look in transformers for it
+            note = f"`architectures` has {shorten(name)}, which is no class of this family. Remove it."
             yield Finding(file, REFUSED, note, "architectures")
     backbone = content.get("backbone_config")
     if isinstance(backbone, dict):
@@ -287,7 +298,7 @@ def _judge_model(
     """Yield the judgment on the configuration of a text encoder or an encoder-decoder, or of one of `others`."""
     model_type = content.get("model_type")
     if problem := problem_of_type(model_type, others):
-        yield Finding(file, REFUSED, f"`{place}model_type` is {shown(model_type)}, which {problem}", "model_type")
+        yield Finding(file, REFUSED, f"`{place}model_type` is {shorten(model_type)}, which {problem}", "model_type")
         return
     for finding in judge_entries(file, content, CONFIG, place):
         is_new = finding.verdict == UNKNOWN and finding.entry in _declared(str(model_type))
@@ -304,13 +315,16 @@ def problem_of_type(model_type: Any, others: Collection[str] = ()) -> str:
     return f"is not a text encoder that hf_localattn {__version__} knows. Use an encoder, such as bert or roberta."
 
 
-def judge_file(path: Path, file: str, model_type: str | None = None) -> Iterator[Finding]:
+def judge_file(
+    path: Path, file: str, model_type: str | None = None, beside: Collection[str] | None = None
+) -> Iterator[Finding]:
     """Yield the judgment on a file that a load reads.
 
     Args:
         path: The file.
         file: Its name for messages.
         model_type (*optional*): Family of the checkpoint.
+        beside (*optional*): Names of all files of its folder, if shards of weights are read.
     """
     name = path.name
     if name in ("tokenizer.json", "vocab.json", *TOLD) or not name.endswith(".json"):
@@ -322,21 +336,27 @@ def judge_file(path: Path, file: str, model_type: str | None = None) -> Iterator
     try:
         content = parse_json(read_utf8(path), file)
     except (ValueError, OSError) as error:
-        yield Finding(file, REFUSED, str(error))
+        yield Finding(file, REFUSED, str(error).removeprefix(f"{path}: ").removeprefix(f"{file}, "))
         return
     if not isinstance(content, dict):
-        yield Finding(file, REFUSED, f"it is {shown(content)}; it must be an object of names and values.")
+        yield Finding(file, REFUSED, f"it is {shorten(content)}; it must be an object of names and values.")
     elif name == "config.json":
         yield from judge_config(file, content)
-    elif name == TOKENIZER_CONFIG:
+    elif name == "tokenizer_config.json":
         yield from judge_tokens(file, content, TOKENIZER, settings_of(content, model_type))
-    elif name == SPECIAL_TOKENS_MAP:
+    elif name == "special_tokens_map.json":
         yield from judge_tokens(file, content, SPECIAL_TOKENS)
     elif name == "added_tokens.json":
         yield from judge_entries(file, content, dict.fromkeys(content, "data"))
     else:
         rules = {"generation_config.json": GENERATION, "export.json": EXPORT}.get(name, WEIGHT_INDEX)
         yield from judge_entries(file, content, rules)
+        shards: Any = content.get("weight_map")
+        if beside is not None and _are_shards(shards) and (missing := {*shards.values()}.difference(beside)):
+            note = (
+                f"`weight_map` has {shorten(min(missing))}, which is not beside it. Add it, or save the model again."
+            )
+            yield Finding(file, REFUSED, note, "weight_map")
 
 
 def judge_folder(
@@ -359,15 +379,21 @@ def judge_folder(
     root = root or folder
     model_type = family_in(folder)
     names = sorted(names or (os.listdir(folder) if folder.is_dir() else ()))
-    templates = folder / "additional_chat_templates"
+    templates = folder / TEMPLATES
     if templates.is_symlink():
         yield Finding(templates.name, REFUSED, A_LINK)
     elif templates.is_dir():
         names += [f"{templates.name}/{name}" for name in sorted(os.listdir(templates))]
+    reads_shards = weights and whole and "model.safetensors" not in names
     for name in names:
         path = folder / name
+        if not is_read(name):
+            continue
+        if not matches(path.name, (*READ, *REFUSED_FILES)):
+            yield Finding(name, REFUSED, "some systems take it for the file with small letters: rename it.")
+            continue
         for pattern, (reason, remedy) in REFUSED_FILES.items():
-            if fnmatchcase(name, pattern) and (weights or pattern != ".metadata"):
+            if fnmatchcase(name, pattern) and (weights or pattern not in OF_WEIGHTS):
                 yield Finding(name, REFUSED, f"it is {reason}. {remedy}")
         is_here = os.path.lexists(path)
         if not matches(path.name, READ) or path.is_dir() or (path.suffix == ".json" and not is_here):
@@ -375,10 +401,10 @@ def judge_folder(
         if is_here and not is_regular(path, root):
             yield Finding(name, REFUSED, A_LINK)
         else:
-            yield from judge_file(path, name, model_type)
+            yield from judge_file(path, name, model_type, names if reads_shards else None)
     if weights and whole and not any(name.endswith(".safetensors") for name in names):
         for name in names:
-            if matches(name, PICKLES):
+            if matches(name.lower(), PICKLES):
                 yield Finding(name, REFUSED, f"it is a pickle, and there are no safetensors weights. {CONVERSION}")
 
 
@@ -386,11 +412,10 @@ def family_in(folder: Path) -> str | None:
     """Return the family of a checkpoint folder; None for other models and for what cannot be read."""
     path = folder / "config.json"
     try:
-        is_file = path.is_file() and is_regular(path, folder)
-        content = parse_json(read_utf8(path), path.name) if is_file else None
+        content = read_json(path) if path.is_file() and is_regular(path, folder) else {}
     except (ValueError, OSError):
         return None
-    model_type = content.get("model_type") if isinstance(content, dict) else None
+    model_type = content.get("model_type")
     return model_type if is_family(model_type) else None
 
 

@@ -136,7 +136,7 @@ CONFIG: Mapping[str, Rule] = {
 
 FAMILY_CONFIG: Mapping[str, Rule] = {
     **CONFIG,
-    "backbone_config": "backbone",
+    "backbone_config": "object",
     "hf_localattn_version": "text",
 }
 """`config.json` of a family, besides the family's fields, which are "data"."""
@@ -208,9 +208,10 @@ WEIGHT_INDEX: Mapping[str, Rule] = {"metadata": "object", "weight_map": "weights
 """`model.safetensors.index.json`."""
 
 EXPORT: Mapping[str, Rule] = {
-    **dict.fromkeys(("max_length", "mask_token", "problem_type", "question_is_first", "task"), "data"),
+    **dict.fromkeys(("mask_token", "problem_type", "question_is_first", "task"), "data"),
     **dict.fromkeys(("has_segments", "no_answer_tokens"), "data"),
     "labels": "data",
+    "max_length": "length",
     "model_type": "text",
     "padding": "object",
     "trust_remote_code": (False, True),
@@ -259,7 +260,10 @@ CONVERSION = (
 _OTHER_LIBRARY = ("a vocabulary that needs another library", "Save the tokenizer with its tokenizer.json.")
 
 REFUSED_FILES: Mapping[str, tuple[str, str]] = {
-    ".metadata": ("the index of a distributed checkpoint, which would be unpickled", CONVERSION),
+    ".metadata": (
+        "the index of a distributed checkpoint, which would be unpickled",
+        "Save the model with `save_pretrained` to another folder.",
+    ),
     "adapter_config.json": (
         "an adapter, which can name any other model",
         "Load a model that you know, and add the adapter: `peft.PeftModel.from_pretrained(model, adapter)`.",
@@ -269,3 +273,6 @@ REFUSED_FILES: Mapping[str, tuple[str, str]] = {
     "tokenizer.model.*": _OTHER_LIBRARY,
 }
 """Names of files that would make a load read another model or a pickle, or need another library; reason and remedy."""
+
+OF_WEIGHTS = (".metadata", "adapter_config.json")
+"""Those of them that are read with weights only."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,11 +12,11 @@ from hf_localattn.installed.files import as_data, check_checkpoint
 from hf_localattn.installed.parse_store import read_parses, write_parses
 from hf_localattn.installed.parsers import lighten, load_declared, parser_version
 from hf_localattn.installed.structure import check_structure
-from hf_localattn.installed.tokenizers import build_tokenizer, check_texts, check_tokenizer
+from hf_localattn.installed.tokenizers import build_tokenizer, check_texts
 from hf_localattn.kernels import KERNELS
 from hf_localattn.models.configuration_local_attention import InstalledServices, LocalAttentionConfig
 
-__all__ = ["PackageServices", "code_files", "install"]
+__all__ = ["PackageServices", "install"]
 
 
 class PackageServices(InstalledServices):
@@ -32,7 +30,6 @@ class PackageServices(InstalledServices):
     build_model = staticmethod(build_model)
     build_tokenizer = staticmethod(build_tokenizer)
     check_content = staticmethod(check_content)
-    check_tokenizer = staticmethod(check_tokenizer)
     loading = staticmethod(as_data)
     check_backbone_type = staticmethod(check_backbone_type)
     check_backbone = staticmethod(check_backbone)
@@ -61,8 +58,3 @@ class PackageServices(InstalledServices):
 def install(warn_of_inactive_fields: Callable[[Any], None]) -> None:
     """Give `models/` the services of the package."""
     LocalAttentionConfig.installed = PackageServices(warn_of_inactive_fields)
-
-
-def code_files(folder: str | os.PathLike[str]) -> list[Path]:
-    """Return the code files of a checkpoint, sorted by name."""
-    return sorted(Path(folder).glob("*.py"))

@@ -1,26 +1,13 @@
-"""Checks of tokenizers and of their inputs, and building one from a backbone's tokenizer."""
+"""Checks of the inputs of tokenizers, and building one from a backbone's tokenizer."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
-from hf_localattn.installed.policy import (
-    REFUSED,
-    TOKENIZER_CONFIG,
-    UNKNOWN,
-    judge_file,
-    judge_tokens,
-    matches,
-    refuse,
-)
-from hf_localattn.installed.policy_table import READ, TOKENIZER
 from hf_localattn.models.tokenization_local_attention import is_batch
-from hf_localattn.parsing import read_json
 
 # Settings that describe where a tokenizer was loaded from, or the padding and truncation saved in its file. Calls
 # choose padding and truncation themselves.
@@ -54,21 +41,6 @@ CARRIED_OVER = (
     "clean_up_tokenization_spaces",
     "split_special_tokens",
 )
-
-
-def check_tokenizer(tokenizer_class: Any, files: Mapping[str, Any]) -> None:
-    """Raise `CheckpointError` if a file of a tokenizer of a class sets what a stranger's may not.
-
-    Args:
-        tokenizer_class: A class of tokenizers with settings.
-        files: Paths or None, by any name.
-    """
-    settings = {name: getattr(tokenizer_class, name) for name in tokenizer_class.SETTINGS}
-    for path in map(Path, filter(None, files.values())):
-        if path.name == TOKENIZER_CONFIG:
-            refuse(judge_tokens(path.name, read_json(path), TOKENIZER, settings), path.parent, (REFUSED, UNKNOWN))
-        elif path.suffix == ".json" and matches(path.name, READ):
-            refuse(judge_file(path, path.name), path.parent, (REFUSED, UNKNOWN))
 
 
 def build_tokenizer(tokenizer_class: Any, tokenizer: Any, **settings: Any) -> Any:

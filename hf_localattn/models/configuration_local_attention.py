@@ -32,9 +32,6 @@ class InstalledServices:
         """Check the content of a `config.json` and its folder, and return it without entries that name code."""
         return content
 
-    def check_tokenizer(self, tokenizer_class: Any, files: Mapping[str, Any]) -> None:
-        """Check that the files of a tokenizer name no files and no Python objects."""
-
     def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> Any:
         """Return a context in which `from_pretrained` reads only safetensors files."""
         return contextlib.nullcontext()

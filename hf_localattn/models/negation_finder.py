@@ -167,6 +167,12 @@ class NegationFinder:
                 is_convention = is_cue(reading.convention, whole.type, words[whole.words[0]])
                 if is_convention and score >= reading.threshold:
                     queries.append((index, found_cue, whole, score))
+        words_to_read = sum(len(sentences[index]) for index, *_ in queries)
+        if reading.max_scope_words is not None and words_to_read > reading.max_scope_words:
+            raise ValueError(
+                f"The text has {len(queries)} cues, whose sentences have {words_to_read} words in sum, more than"
+                f" {reading.max_scope_words}: give a part of it, or set `max_scope_words`."
+            )
         scopes = self.find_scopes([sentences[index] for index, *_ in queries], [cue for _, cue, *_ in queries])
         findings: list[list[Finding]] = [[] for _ in sentences]
         for (index, cue, whole, score), (scope, scope_score) in zip(queries, scopes, strict=True):

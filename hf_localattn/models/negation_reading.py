@@ -87,6 +87,8 @@ class Reading:
         max_characters (int, *optional*, defaults to 1,000,000): Longest text; None for any. Longer ones are refused.
         max_words (int, *optional*, defaults to 160): Words of a sentence that are read at once. A longer sentence is
             cut, after punctuation if possible, and no scope crosses the cut.
+        max_scope_words (int, *optional*): Most words that are read for the scopes of texts that are read together:
+            each cue takes a pass over its sentence. Texts with more are refused.
 
     Raises:
         ValueError: A setting has an unknown value.
@@ -98,6 +100,7 @@ class Reading:
     threshold: float = 0.0
     max_characters: int | None = 1_000_000
     max_words: int = 160
+    max_scope_words: int | None = None
 
     def __post_init__(self) -> None:
         check_convention(self.convention)
@@ -105,9 +108,9 @@ class Reading:
             raise ValueError(f"`split_lines` is {self.split_lines!r}; give True, False or None.")
         if not _is_number(self.threshold) or not 0 <= self.threshold <= 1:
             raise ValueError(f"`threshold` is {self.threshold!r}; give a number from 0 to 1.")
-        for name, least in (("max_characters", 1), ("max_words", 8)):
+        for name, least in (("max_characters", 1), ("max_words", 8), ("max_scope_words", 1)):
             value = getattr(self, name)
-            if not (value is None and name == "max_characters") and not (_is_whole(value) and value >= least):
+            if not (value is None and name != "max_words") and not (_is_whole(value) and value >= least):
                 raise ValueError(f"`{name}` is {value!r}; give a whole number from {least}.")
         check_terms(self.terms)
 

@@ -66,9 +66,10 @@ class BackboneTokenizer(Settings, PreTrainedTokenizerFast):
         return kwargs if kwargs.get("tokenizer_file") else super().convert_to_native_format(**kwargs)
 
     @classmethod
-    def _from_pretrained(cls, resolved_vocab_files: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        LocalAttentionConfig.installed.check_tokenizer(cls, resolved_vocab_files)
-        return super()._from_pretrained(resolved_vocab_files, *args, **kwargs)
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+        """Load a tokenizer as in transformers."""
+        LocalAttentionConfig.installed.check_checkpoint(pretrained_model_name_or_path, kwargs)
+        return super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
 
     @property
     def deprecation_warnings(self) -> dict[str, bool]:

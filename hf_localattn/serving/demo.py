@@ -81,10 +81,10 @@ def build_page(
 
     kinds = attention_kinds(pipe.model)
 
-    def find_negation(text: str) -> Any:
+    def find_negation(text: str, **settings: Any) -> Any:
         if warning := language_warning(pipe.model, text):
             gr.Warning(warning, duration=None)
-        return pipe(text)
+        return pipe(text, **settings)
 
     def show(shown: Any, kind: str) -> str:
         if shown is None:

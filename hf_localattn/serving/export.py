@@ -26,9 +26,10 @@ from hf_localattn.families import Family, get_family, task_of_class
 from hf_localattn.graphs import GRAPH, Graph
 from hf_localattn.hub.checkpoint import new_folder
 from hf_localattn.installed.exported import EXPORT_SETTINGS, OnnxModel
+from hf_localattn.installed.policy import check_folder
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.models.pipeline_question_answering import question_is_first
-from hf_localattn.names import read_config
+from hf_localattn.names import read_family_config
 from hf_localattn.pretrained import load_checkpoint, missing_inputs
 
 logger = logging.getLogger(__name__)
@@ -105,7 +106,8 @@ def _load(
     checkpoint: str | os.PathLike[str], settings: Mapping[str, Any]
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Family]:
     """Load the model with the head that the checkpoint was saved with, its tokenizer, and its family."""
-    content = read_config(checkpoint)
+    content = read_family_config(checkpoint)
+    check_folder(checkpoint)
     family = get_family(content["model_type"])
     architecture = next(iter(content.get("architectures") or ()), "")
     if task_of_class(architecture) == "text2text-generation":

@@ -9,6 +9,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -25,6 +26,9 @@ SESSION_SECONDS = 600
 
 MOST_SESSIONS = 100
 """Number of visitors whose texts and answers are kept at the same time."""
+
+WORDS_OF_SCOPES = 2
+"""Words that are read for the scopes of cues, for each character that a request may have."""
 
 _model = threading.Lock()
 """Answers are computed one after the other: tokenizers are changed by their calls."""
@@ -241,6 +245,8 @@ def add_widget(
 
     widget = WIDGETS[task]
     fields = widget.fields
+    if task == "negation" and most_characters is not None:
+        pipe = partial(pipe, max_scope_words=most_characters * WORDS_OF_SCOPES)
     if task == "text-classification" and has_pairs is not None:
         widget = widget._replace(required=2 if has_pairs else 1)
         fields = fields[: widget.required]

@@ -134,6 +134,12 @@ def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return completed
 
 
+def options_of_run(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of one run of a command, completed by `add_recipe`: with `--recipe auto` of the default."""
+    is_search = options.get("recipe") == AUTO
+    return add_recipe(script, {**options, "recipe": recipes_of(script)[0].name} if is_search else options)
+
+
 def _check_auto(script: str, given: Mapping[str, Any]) -> None:
     """Raise `ValueError` for options with which recipes cannot be compared."""
     if not recipes_of(script):

@@ -16,7 +16,7 @@ from hf_localattn.errors import DivergedError, exit_on_user_error
 from hf_localattn.files import claimed, remove_leftovers
 from hf_localattn.names import RESULTS, SCRIPTS
 from hf_localattn.settings.reading import build_arguments
-from hf_localattn.settings.recipes import AUTO, NO_RECIPE, add_recipe, read_recipe, recipes_of
+from hf_localattn.settings.recipes import AUTO, NO_RECIPE, add_recipe, options_of_run, read_recipe
 from hf_localattn.studies.compare import interval_of_mean, method_of
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
@@ -52,14 +52,12 @@ def run_task(task: type[Task], options: Mapping[str, Any]) -> dict[str, float]:
             scripts = {name: script for script, name in SCRIPTS.items()}
             script = scripts.get(task.__name__, "")
             options = add_recipe(script, options)
-            is_search = options.get("recipe") == AUTO
-            completed = {**options, "recipe": recipes_of(script)[0].name} if is_search else options
             model_args, data_args, training_args = build_arguments(
-                argument_classes(task), add_recipe(script, completed)
+                argument_classes(task), options_of_run(script, options)
             )
             set_up_logging(training_args)
-            if not is_search and model_args.recipe not in (None, NO_RECIPE):
-                recipe = read_recipe(model_args.recipe)
+            if options.get("recipe") not in (None, AUTO, NO_RECIPE):
+                recipe = read_recipe(str(options["recipe"]))
                 logger.info("Recipe %s: %s Measured: %s.", recipe.name, recipe.summary, recipe.measured)
             execute = _prepare(ScriptCommand(task, model_args, data_args, training_args, options), claim)
         with exit_on_user_error(OSError, RunFailed, DivergedError):

@@ -64,6 +64,8 @@ class RecipeSearch:
         has_rows = data_args.files["validation"] is not None or data_args.dataset_name is not None
         if has_rows and data_args.num_folds is not None:
             raise ValueError(f"--recipe {AUTO} chooses by the validation rows: leave out --num_folds or those rows.")
+        if self.args.do_predict and not has_rows and data_args.files["test"] is None:
+            raise ValueError("--do_predict needs test data: give --test_file, or leave it out.")
         self.num_folds = None if has_rows else data_args.num_folds or FOLDS
         self.recipes = sorted(recipes_of(command.script), key=lambda recipe: recipe.seconds)
         self.arguments = self._arguments()

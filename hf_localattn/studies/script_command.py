@@ -18,6 +18,7 @@ from hf_localattn.data.folds import Fold
 from hf_localattn.names import RUN, SCRIPTS
 from hf_localattn.settings.option import GROWS
 from hf_localattn.settings.reading import build_arguments
+from hf_localattn.settings.recipes import options_of_run
 from hf_localattn.settings.stock import all_options
 from hf_localattn.studies.processes import ScriptRun
 from hf_localattn.tasks import DataArguments, Task
@@ -45,7 +46,8 @@ class ScriptCommand:
     def of(cls, script: str, options: Mapping[str, Any]) -> ScriptCommand:
         """Return the command of a script. Unknown options, and values of another type, raise `ValueError`."""
         task = getattr(tasks, SCRIPTS[script])
-        model_args, data_args, training_args = build_arguments(argument_classes(task), options)
+        completed = options_of_run(script, options)
+        model_args, data_args, training_args = build_arguments(argument_classes(task), completed)
         return cls(task, model_args, data_args, training_args, options)
 
     @property

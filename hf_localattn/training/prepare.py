@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from hf_localattn.families import FAMILIES
 from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.task import DataArguments, Loss, Rows, Split, Target, Task
-from hf_localattn.training.arguments import ModelArguments, TrainingArguments, changed, follow_rows
+from hf_localattn.training.arguments import ModelArguments, TrainingArguments, changed
 from hf_localattn.training.calibration import last_layer
 from hf_localattn.training.checks import check_batches, check_task, check_training
 from hf_localattn.training.evaluation import Evaluation
@@ -125,7 +125,6 @@ def prepare(
         stream = read.stream.encode(read.layout, target, encoding, args)
     elif args.do_train:
         check_batches(args, len(splits["train"].features))
-        settings = replace(settings, training_args=follow_rows(args, len(splits["train"].features)))
     rows |= {name: split.rows for name, split in splits.items()}
     evaluation = Evaluation(task, target, encoding, splits, settings.metric)
     return Prepared(settings, evaluation, rows, model, stream, loss)

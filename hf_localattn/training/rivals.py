@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,9 +66,14 @@ def regress(train: np.ndarray, targets: Any, problem_type: str | None, num_label
     elif problem_type == MULTI_LABEL:
         model = OneVsRestClassifier(model)
     targets = np.asarray(targets)
-    if problem_type not in (REGRESSION, MULTI_LABEL) and len(np.unique(targets)) == 1:  # nothing to fit
-        return lambda features: np.tile(np.eye(num_labels)[targets[0]], (len(features), 1))
-    fitted = make_pipeline(StandardScaler(), model).fit(train, targets)
+    is_number = problem_type in (REGRESSION, MULTI_LABEL)
+    if (targets == targets[0]).all():  # nothing to fit
+        constant = targets[0] - 0.5 * (problem_type == MULTI_LABEL) if is_number else np.eye(num_labels)[targets[0]]
+        return lambda features: np.tile(constant, (len(features), 1))
+    with warnings.catch_warnings():
+        # such a label is predicted as it is
+        warnings.filterwarnings("ignore", message="Label .* is present in")
+        fitted = make_pipeline(StandardScaler(), model).fit(train, targets)
 
     def outputs(features: np.ndarray) -> np.ndarray:
         if problem_type == MULTI_LABEL:

@@ -33,7 +33,7 @@ from hf_localattn.hub.push import upload_in_background
 from hf_localattn.hub.record import STATE
 from hf_localattn.parsing import format_json, read_json
 from hf_localattn.tasks.task import split_of
-from hf_localattn.training.arguments import TrainingArguments, changed
+from hf_localattn.training.arguments import TrainingArguments, changed, follow_rows
 from hf_localattn.training.checks import is_loss_only, selects_best
 from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.frozen_states import FrozenStates, frozen_base_model
@@ -99,6 +99,8 @@ class LocalAttentionTrainer(Trainer):
     ) -> None:
         args = None if args is None else _completed(args, model)
         super().__init__(model, args, *more, **kwargs)
+        if isinstance(self.args, TrainingArguments) and hasattr(self.train_dataset, "__len__"):
+            self.args = follow_rows(self.args, len(self.train_dataset))
         if self.args.learning_rate is None:
             is_frozen = frozen_base_model(self.model) is not None
             self.args = changed(self.args, learning_rate=FROZEN_RATE if is_frozen else RATE)

@@ -110,6 +110,10 @@ def test_a_bug_keeps_its_traceback():
 def test_what_cannot_be_loaded_is_named():
     with pytest.raises(OSError, match=r"Cannot load the backbone 'x/y'.*gone"), loading("backbone", "x/y"):
         raise OSError("gone")
+    for error in (RuntimeError("odd\nvalue."), json.JSONDecodeError("odd value", "", 0), ZeroDivisionError()):
+        message = r"Cannot load the model '/x': \w+: .*\. Save it again"
+        with pytest.raises(ValueError, match=message), loading("model", "/x"):
+            raise error
 
 
 RESUMABLE = "Interrupted; run the same command again to resume.\n"

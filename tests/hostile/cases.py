@@ -1,6 +1,7 @@
 """Hostile checkpoints: for each its name, the files that make it hostile, and how loading it must end."""
 
 import json
+import os
 import shutil
 
 OUTSIDE = "{outside}"
@@ -9,6 +10,9 @@ OUTSIDE = "{outside}"
 LINK = "{link}"
 """In place of a file: a link to the same one outside, or to another."""
 
+LOOP, ZERO, PIPE = "{loop}", "{zero}", "{pipe}"
+"""In place of a file: a link to itself, a link to a device without an end, a pipe whose reader waits forever."""
+
 CODE = "raise SystemExit('the code of a checkpoint was run')\n"
 
 
@@ -16,9 +20,14 @@ PICKLE = b"cos\nsystem\n(S'echo the pickle of a checkpoint was run >&2'\ntR."
 
 
 def write(folder, outside, files):
-    """Write files of a checkpoint: text, bytes, or entries of a JSON file. None removes a file."""
+    """Write files of a checkpoint: text, bytes, a function of the bytes, or entries of a JSON file.
+
+    None removes a file.
+    """
     for name, new in files.items():
         path = folder / name
+        if callable(new):
+            new = new(path.read_bytes())
         if isinstance(new, dict):
             old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
             both = [key for key in new if new[key] and isinstance(old.get(key), dict) and isinstance(new[key], dict)]
@@ -27,6 +36,10 @@ def write(folder, outside, files):
         path.parent.mkdir(parents=True, exist_ok=True)
         if new == LINK:
             path.symlink_to(outside / ("tokenizer.json" if not (outside / name).exists() else name))
+        elif new in (LOOP, ZERO):
+            path.symlink_to(path.name if new == LOOP else "/dev/zero")
+        elif new == PIPE:
+            os.mkfifo(path)
         elif new is not None:
             path.write_bytes(new if isinstance(new, bytes) else new.replace(OUTSIDE, str(outside)).encode())
 
@@ -36,7 +49,7 @@ def write_outside(folder, sample):
     shutil.copytree(sample, folder)
     parser = {"meta.json": {"lang": "en", "name": "hostile", "version": "1.0"}, "__init__.py": CODE}
     parser |= {"config.cfg": '[nlp]\nlang = "en"\npipeline = []\n'}
-    files = {path.name: CODE for path in folder.glob("*.py")} | {"pytorch_model.bin": PICKLE}
+    files = {path.name: CODE for path in folder.glob("*.py")} | {"pytorch_model.bin": PICKLE, "x.tensor": "secret"}
     files |= {f"{name}.4.0.json": (folder / f"{name}.json").read_bytes() for name in ("config", "tokenizer")}
     write(folder, folder, files | {f"parser/{name}": text for name, text in parser.items()})
 
@@ -75,6 +88,11 @@ RECORD = {
 }
 
 
+def nested(levels):
+    """Return a list in a list, and so on."""
+    return [nested(levels - 1)] if levels else []
+
+
 CONFIG = {
     "code": ({"auto_map": {"AutoConfig": "owner/name--code.C", "AutoModel": "../outside/modeling_cool.M"}}, LOADS),
     "code-of-a-pipeline": ({"custom_pipelines": {"x": {"impl": "owner/name--code.Pipeline"}}}, LOADS),
@@ -83,6 +101,8 @@ CONFIG = {
     "trust": ({"trust_remote_code": True}, "`trust_remote_code` is True"),
     "trust-of-the-backbone": ({"backbone_config": {"trust_remote_code": True}}, "`backbone_config.trust_remote_code`"),
     "architectures": ({"architectures": ["os.system", "../outside.Model"]}, "`architectures` "),
+    "architectures-number": ({"architectures": 5}, "`architectures` is 5"),
+    "backbone-text": ({"backbone_config": "bert"}, "`backbone_config`"),
     "architecture-of-transformers": ({"architectures": ["RagModel"]}, "no class of this family"),
     "activation": ({"backbone_config": {"hidden_act": "__import__"}}, "`backbone_config.hidden_act` is"),
     "kernel": ({"attn_implementation": "owner/kernel"}, "`attn_implementation` is 'owner/kernel'"),
@@ -124,6 +144,14 @@ CONFIG = {
     "unknown-number": ({"of_tomorrow": 1}, "`of_tomorrow` is"),
     "field-object": ({"conv_filters": {"a": 1}}, "`conv_filters` is"),
     "labels": ({"id2label": "os.system"}, "label"),
+    "nested": (
+        {"backbone_config": {"backbone_config": {"model_type": "bert"}}},
+        "`backbone_config.backbone_config` is",
+    ),
+    "sub-config": ({"text_config": {"model_type": "clip", "backbone": "owner/x"}}, "`text_config` is"),
+    "lists-in-lists": ({"conv_filters": nested(60)}, "`conv_filters` is"),
+    "objects-in-objects": ({"auto_map": {"AutoModel": nested(60)}}, "`auto_map` is"),
+    "no-number": ({"backbone_config": {"layer_norm_eps": float("nan")}}, LOADS),
     "control": ({"x\x1b[2J\ny": "\x1b"}, r"x\\x1b\[2J\\ny"),
 }
 """Entries of `config.json`, and the word of the error; LOADS if it loads and the entry has no effect."""
@@ -137,6 +165,12 @@ TOKENIZER = {
     "tokens-code": ({"auto_map": {"AutoTokenizer": ["owner/name--code.T", None]}}, LOADS),
     "tokens-trust": ({"trust_remote_code": True}, "`trust_remote_code` is"),
     "tokens-template": ({"chat_template": "{{ ''.__class__.__mro__ }}"}, LOADS),
+    "tokens-template-files": ({"chat_template": "{% include '../outside/x.tensor' %}{% import 'os' %}"}, LOADS),
+    "tokens-templates": ({"chat_template": [{"name": "../../x", "template": "x"}]}, "`chat_template` is"),
+    "tokens-template-name": ({"chat_template": [{"name": 5, "template": "x"}]}, "`chat_template` is"),
+    "tokens-template-code": ({"chat_template": {"x": {"module": "pip"}}}, "`chat_template` is"),
+    "tokens-content": ({"unk_token": {"content": 5}}, "`unk_token` is"),
+    "tokens-empty": ({"unk_token": {"lstrip": True}}, "`unk_token` is"),
     "tokens-file": ({"tokenizer_file": f"{OUTSIDE}/tokenizer.json"}, "`tokenizer_file` is"),
     "tokens-vocab": ({"vocab_file": f"{OUTSIDE}/vocab.txt"}, "`vocab_file` is"),
     "tokens-merges": ({"merges_file": "../outside/merges.txt"}, "`merges_file` is"),
@@ -195,6 +229,25 @@ WEIGHTS = {
     "weights-extra": ({INDEX: {"weight_map": {"a": "model.safetensors"}, "reader": "pip"}}, "`reader` is"),
     "weights-distributed": ({".metadata": PICKLE}, ".metadata: it is the index of a distributed checkpoint"),
     "weights-pickle": ({"model.safetensors": PICKLE}, "safetensors"),
+    "weights-header": ({"model.safetensors": (10**9).to_bytes(8, "little") + b"{}"}, "safetensors"),
+    "weights-missing": (
+        {"model.safetensors": None, INDEX: {"weight_map": {"a": "model-00002-of-00002.safetensors"}}},
+        "which is not beside it",
+    ),
+    "weights-device": ({"model.safetensors": ZERO}, "model.safetensors: it is a link"),
+    "weights-letters": ({"Model.SafeTensors": PICKLE}, "Model.SafeTensors: some systems"),
+    "weights-bin-letters": ({"model.safetensors": None, "PyTorch_Model.bin": PICKLE}, "Model.bin: it is a pickle"),
+    "processors": (
+        {
+            f"{name}.json": {"auto_map": {"AutoProcessor": "owner/name--code.P"}, "processor_class": "pip.P"}
+            for name in ("preprocessor_config", "processor_config", "video_preprocessor_config")
+        },
+        LOADS,
+    ),
+    "spacy-files": (
+        {"config.cfg": '[nlp]\nlang = "en"\n[components.x]\n@misc = "os.system"\n', "meta.json": {"name": "pip"}},
+        LOADS,
+    ),
     "weights-beside": ({"pytorch_model.bin": PICKLE, "tf_model.h5": b"x", "model.pkl": PICKLE}, LOADS),
     "adapter": (
         {"adapter_config.json": ADAPTER, "adapter_model.bin": PICKLE},
@@ -209,6 +262,18 @@ LINKS = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safete
 """Files that are links to files outside."""
 
 BROKEN = {
+    "config-twice": (
+        {"config.json": '{"model_type": "cool", "conv_filters": 5, "conv_filters": 7}'},
+        "'conv_filters' twice",
+    ),
+    "config-number": ({"config.json": '{"model_type": "cool", "conv_filters": 1%s}' % ("0" * 5000)}, "config.json"),
+    "config-deep": ({"config.json": '{"model_type": "cool", "x": %s' % ("[" * 10**5)}, "config.json"),
+    "config-loop": ({"config.json": LOOP}, "config.json: it is a link|no config.json|folder with a `config.json`"),
+    "config-pipe": ({"config.json": PIPE}, "config.json: it is a link|no config.json|folder with a `config.json`"),
+    "config-letters": ({"Config.json": {"model_type": "maskformer"}}, "Config.json: some systems"),
+    "tokenizer-loop": ({"tokenizer_config.json": LOOP}, "tokenizer_config.json: it is a link"),
+    "tokenizer-pipe": ({"tokenizer.json": PIPE}, "tokenizer.json: it is a link"),
+    "templates-loop": ({"additional_chat_templates": LOOP}, "additional_chat_templates: it is a link"),
     "broken-config": ({"config.json": "{"}, "config.json"),
     "config-list": ({"config.json": "[1]"}, "config.json|identif"),
     "config-bytes": ({"config.json": b"\xff\xfe"}, "config.json"),
@@ -223,6 +288,24 @@ BROKEN = {
     "template-link": ({"chat_template.jinja": LINK}, "chat_template.jinja: it is a link"),
     "templates-link": ({"additional_chat_templates/x.jinja": LINK}, "x.jinja: it is a link"),
 }
+
+VALUES = {
+    "value-text": {"backbone_config": {"hidden_size": "x"}},
+    "value-list": {"backbone_config": {"max_position_embeddings": [1]}},
+    "value-zero": {"backbone_config": {"num_attention_heads": 0}},
+    "value-large": {"backbone_config": {"vocab_size": 10**30}},
+    "value-share": {"backbone_config": {"hidden_dropout_prob": 5.0}},
+    "value-label": {"id2label": {"a": "x"}},
+}
+"""Entries of `config.json` with which no model can be built. The error names the folder, which has the case's name."""
+
+UNREADABLE = {
+    "unreadable-json": {"tokenizer.json": "x"},
+    "unreadable-tokenizer": {"tokenizer.json": "{}"},
+    "unreadable-token": {"tokenizer_config.json": {"added_tokens_decoder": {"x": {"content": "a"}}}},
+    "unreadable-length": {"tokenizer_config.json": {"padding_side": "middle"}},
+}
+"""Files with which no tokenizer can be built."""
 
 STOCK = {
     "stock-composite": ({"config.json": {"model_type": "maskformer", "backbone": "owner/x"}}, "'maskformer', which"),
@@ -252,6 +335,17 @@ EXPORTED = {
     "graph-task": ({"export.json": {"task": {"module": "pip"}}}, "`task` is"),
     "graph-labels": ({"export.json": {"labels": {"0": "x"}}}, "`labels` is"),
     "graph-unknown": ({"export.json": {"provider": "x.so"}}, "`provider` is"),
+    "graph-named": ({"export.json": {"graph": f"{OUTSIDE}/model.onnx"}}, "`graph` is"),
+    "graph-length": ({"export.json": {"max_length": "x"}}, "`max_length` is"),
+    "graph-data-outside": (
+        {"model.onnx": lambda graph: graph.replace(b"weights.safetensors", b"../outside/x.tensor")},
+        "model.onnx is no graph that runs",
+    ),
+    "graph-data-absolute": (
+        {"model.onnx": lambda graph: graph.replace(b"weights.safetensors", b"/etc//../etc/passwd")},
+        "model.onnx is no graph that runs",
+    ),
+    "graph-broken": ({"model.onnx": b"x"}, "model.onnx is no graph that runs"),
     "graph-link": ({"model.onnx": LINK}, "model.onnx: it is a link"),
     "graph-data-link": ({"model.onnx.data": LINK}, "model.onnx.data: it is a link"),
     "graph-tokenizer": ({"tokenizer_config.json": {"tokenizer_class": "BertModel"}}, "`tokenizer_class` is"),
@@ -287,9 +381,14 @@ CASES = {
         ),
         **WEIGHTS,
         **BROKEN,
+        **in_file("config.json", {case: (entries, case) for case, entries in VALUES.items()}),
+        **{case: (files, case) for case, files in UNREADABLE.items()},
         **{f"link-{name}": ({name: LINK}, f"{name}: it is a link") for name in LINKS},
     },
-    "sla": in_file("tokenizer_config.json", {**TOKENIZER, **PARSERS}),
+    "sla": {
+        **in_file("tokenizer_config.json", {**TOKENIZER, **PARSERS}),
+        **{f"link-{name}": ({name: LINK}, f"{name}: it is a link") for name in LINKS[1:3]},
+    },
     "bart": in_file("generation_config.json", GENERATION),
     "stock": STOCK,
     "exported": EXPORTED,

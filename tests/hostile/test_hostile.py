@@ -1,9 +1,11 @@
 """No hostile checkpoint gets further than an error that says what is wrong; and what of a harmless one stays."""
 
+import csv
 import importlib
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,9 +16,23 @@ from hf_localattn.bundled import NEGATION
 from hf_localattn.errors import CheckpointError
 from hf_localattn.hub import init_checkpoint
 from hf_localattn.resources import tiny_backbone
-from tests.hostile.cases import BOUNDARY, CASES, CODE, LOADS, SAMPLES, write, write_outside
+from tests.hostile.cases import (
+    BOUNDARY,
+    BROKEN,
+    CASES,
+    CODE,
+    LOADS,
+    SAMPLES,
+    UNREADABLE,
+    VALUES,
+    WEIGHTS,
+    write,
+    write_outside,
+)
 from tests.hostile.sandbox import FAKES, run
 from tests.models.tiny import tiny_model
+
+OUTCOMES = Path(__file__).with_name("outcomes.csv")
 
 READS_WEIGHTS = ["checkpoint", "inspect", "train", "demo", "export", "from", "model", "own_model", "verify", "push"]
 OTHERS = ["checked_tokenizer", "card", "spacy", "negation_command"]
@@ -46,13 +62,23 @@ WHOLE = {
 LOADING = {"config", "model", "checked_tokenizer", "checkpoint", "own_model", "sla_tokenizer", "backbone", "card"}
 """Doors at which a hostile part without effect is tried."""
 
-OF_WEIGHTS = {"weights-bin", "weights-bins", "weights-distributed", "weights-pickle", "stock-bin"}
+OF_WEIGHTS = {"adapter", "adapter-object", "stock-bin", *(case for case in WEIGHTS if case.startswith("weights-"))}
+OF_WEIGHTS -= {
+    f"weights-{case}" for case in ("device", "letters", "map", "extra", "index", "outside", "absolute", "beside")
+}
 """Cases that are refused only where weights are read."""
+
+OF_GRAPHS = {"graph-data-outside", "graph-data-absolute", "graph-broken"}
+"""Cases that are refused only where a graph is run."""
+
+BUILDS = ["checkpoint", "inspect", "train", "demo", "export", "from"]
+"""Doors at which a model and its tokenizer are built by the package."""
 
 BEFORE_US = {"elsewhere", "link-config.json"}
 """Cases in which an Auto class of transformers opens a file before it asks a class of the package."""
 
-OF_TRANSFORMERS = {"type", "graph-type", "broken-config", "config-list", "config-bytes"}
+OF_TRANSFORMERS = {"type", "graph-type", *(case for case in BROKEN if case.startswith(("broken-config", "config-")))}
+OF_TRANSFORMERS -= {"config-surrogate", "config-twice", "config-letters"}
 """Cases that transformers does not take for a checkpoint of the package: its Auto classes do no harm."""
 
 
@@ -65,14 +91,28 @@ def doors_of(sample, case, ends):
         doors = [door for door in doors if door in LOADING]
     if case in OF_WEIGHTS:
         doors = [door for door in doors if door in (*READS_WEIGHTS, "init", "backbone")]
-    if case == "weights-pickle":  # the content of weights is not judged
+    if case in ("weights-pickle", "weights-header"):  # the content of weights is not judged
         doors = [door for door in doors if door not in ("verify", "push")]
+    if case in OF_GRAPHS:
+        doors = ["exported", "negation", "spacy", "negation_command"]
+    if case == "graph-adapter":
+        doors = ["verify"]
+    if case in VALUES:
+        doors = BUILDS
+    if case in UNREADABLE:
+        doors = [*BUILDS[:-1], "checked_tokenizer"]
     if case in BEFORE_US:
         doors = [door for door in doors if door not in (*AUTO, "model")]
     if case in OF_TRANSFORMERS:
         doors = [door for door in doors if door not in (*AUTO, "model")]
         return [*doors, "config"], len(doors)
     return doors, len(doors)
+
+
+REMEDY = re.compile(
+    r"\b(add|choose|convert|correct|export|give|load|must be|pass|remove|rename|replace|save|use)\b", re.IGNORECASE
+)
+"""Words of remedies. An error is a line with one of them; `verify` lists all that it finds."""
 
 
 def problem(ends, door, result):
@@ -84,7 +124,27 @@ def problem(ends, door, result):
         is_divided = door == "card" and result.text.count(BOUNDARY) != 1
         return "it does not load" if result.error else "a part of its own" if is_divided else ""
     is_refusal = {"CheckpointError", "ValueError", "OSError", "Refused"} & {*result.error}
-    return "" if is_refusal and re.search(ends, result.text, re.DOTALL) else "it is not refused so"
+    if not is_refusal or not re.search(ends, result.text, re.DOTALL):
+        return "it is not refused so"
+    is_line = door == "verify" or "\n" not in result.text.strip()
+    return "" if is_line and REMEDY.search(result.text) else "it is no line with a remedy"
+
+
+def outcomes(calls, results):
+    """Return how calls have ended: by checkpoint and door."""
+    table = {}
+    for (door, folder, ends, _), result in zip(calls, results, strict=True):
+        is_refused = ends is not LOADS and re.search(ends, result.text, re.DOTALL)
+        end = "loads" if not result.error else "refused" if is_refused else "another error"
+        table.setdefault(f"{folder.parent.name}/{folder.name}", {})[door] = end
+    return table
+
+
+def published_outcomes():
+    """Return the table of outcomes that the documentation is about."""
+    with open(OUTCOMES, newline="", encoding="utf-8") as file:
+        rows = {row.pop("case"): row for row in csv.DictReader(file)}
+    return {checkpoint: {door: end for door, end in row.items() if end} for checkpoint, row in rows.items()}
 
 
 def make_samples(tmp_path):
@@ -129,6 +189,10 @@ def try_all(tmp_path, *, every):
         wrong = [*{*result.forbidden} - honest.get(door, set())] or (must and problem(ends, door, result))
         if wrong:
             failures.append(f"{folder.name}, {door}: {wrong}\n    {result.error[:1]}: {result.text[:300]}")
+    if every:
+        published, table = published_outcomes(), outcomes(calls, results[len(controls) : -len(FAKES)])
+        changed = [checkpoint for checkpoint, ends in table.items() if published.get(checkpoint) != ends]
+        failures += [f"{OUTCOMES.name}, {checkpoint}: now {table[checkpoint]}" for checkpoint in changed]
     for (_, pattern), result in zip(FAKES.values(), results[-len(FAKES) :], strict=True):
         assert any(re.match(pattern, one) for one in result.forbidden), (pattern, result)
     return failures
@@ -146,6 +210,10 @@ def test_hostile_checkpoints_do_no_harm(tmp_path):
 def test_hostile_checkpoints_do_no_harm_at_any_door(tmp_path):
     failures = try_all(tmp_path, every=True)
     assert not failures, "\n".join(failures)
+
+
+def test_the_table_of_outcomes_has_every_checkpoint():
+    assert published_outcomes().keys() == {f"{sample}/{case}" for sample, cases in CASES.items() for case in cases}
 
 
 def test_names_of_labels_and_what_asks_for_nothing_are_data(tmp_path):

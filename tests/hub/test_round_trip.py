@@ -7,7 +7,6 @@ import torch
 from transformers import AutoConfig, AutoTokenizer
 
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
-from hf_localattn.installed.services import code_files
 from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 from tests.models.tiny import ENCODER_HEADS, adapted, tiny_model, token_ids
@@ -163,7 +162,7 @@ OF_A_FAMILY = [
 def test_models_go_to_the_hub_and_over_generations(cases, hub, tmp_path):
     push(cases, tmp_path)
     for name in cases:
-        code = {path.name: path.read_bytes() for path in code_files(tmp_path / name)}
+        code = {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.py")}
         assert {file: data for file, data in hub.files(f"somebody/{name}").items() if file.endswith(".py")} == code
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "cool_outlook.py").write_text("secret = 1")
@@ -183,7 +182,7 @@ def test_models_go_to_the_hub_and_over_generations(cases, hub, tmp_path):
 def test_every_way_to_save_and_push_takes_the_code_along(hub, tmp_path):
     model = tiny_model("sam-roberta", "question-answering", pooling="rba")
     model.save_pretrained(tmp_path / "model", max_shard_size="20KB", save_original_format=False)
-    expected = {file.name for file in code_files(tmp_path / "model")}
+    expected = {file.name for file in (tmp_path / "model").glob("*.py")}
     assert {"sam_baselines.py", "pipeline_question_answering.py"} < expected
     model.config.push_to_hub("somebody/config")
     model.save_pretrained(tmp_path / "pushed", push_to_hub=True, repo_id="somebody/saved")
@@ -193,5 +192,5 @@ def test_every_way_to_save_and_push_takes_the_code_along(hub, tmp_path):
     # `fully_shard` sets a class made by torch.
     model.__class__ = type(f"FSDP{type(model).__name__}", (type(model),), {"__module__": "torch.distributed"})
     model.save_pretrained(tmp_path / "wrapped")
-    assert {file.name for file in code_files(tmp_path / "wrapped")} == expected
+    assert {file.name for file in (tmp_path / "wrapped").glob("*.py")} == expected
     assert AutoConfig.from_pretrained(tmp_path / "wrapped").architectures == ["SamRobertaForQuestionAnswering"]

@@ -11,7 +11,6 @@ from transformers.dynamic_module_utils import get_imports, get_relative_imports
 
 import hf_localattn.models
 from hf_localattn.families import FAMILIES
-from hf_localattn.installed.services import code_files
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import model_class_of
 
@@ -57,7 +56,7 @@ def code_of(folder, family, task, fields):
     model_class_of(family, task).from_backbone(backbone, **fields).save_pretrained(folder)
     if tokenizer := FAMILIES[family].tokenizer:
         tokenizer.from_backbone(AutoTokenizer.from_pretrained(tiny_backbone())).save_pretrained(folder)
-    return {file.name: file.stat().st_size for file in code_files(folder)}
+    return {file.name: file.stat().st_size for file in folder.glob("*.py")}
 
 
 @pytest.mark.parametrize(("row", "case"), [*zip(ROWS, CASES, strict=True)], ids=[name for name, *_ in ROWS])

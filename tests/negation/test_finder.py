@@ -158,6 +158,11 @@ REFUSED = {
     "missing": (lambda: finder()(pd.Series(["No.", None], index=["a", "b7"])), ValueError, "b7"),
     "not a number": (lambda: finder()(["No.", math.nan]), ValueError, "Row 1.*nan"),
     "too long": (lambda: finder(max_characters=3)(["No.", "None."]), ValueError, "Row 1.*max_characters"),
+    "many cues": (
+        lambda: finder(max_scope_words=30)("No a, no b, no c, no d."),
+        ValueError,
+        "4 cues.*max_scope_words",
+    ),
     "half a character": (lambda: finder()("No \ud800."), ValueError, "ud800.* at 3"),
     "no texts": (lambda: finder()(3), ValueError, "3"),
     "unknown setting": (lambda: finder(split_words=True), TypeError, "split_words"),

@@ -183,7 +183,8 @@ def test_texts_beyond_the_limit_are_refused_while_another_is_answered(monkeypatc
     gradio.Error = lambda message, **settings: RuntimeError(message)
     started, ends = threading.Event(), threading.Event()
 
-    def answer(text):
+    def answer(text, max_scope_words):
+        assert max_scope_words == 200
         started.set()
         assert ends.wait(60)
         return []

@@ -206,6 +206,7 @@ REFUSED = {
     "push": (("--push_to_hub",), None, "leave out --push_to_hub"),
     "folds": (("--num_folds", "3"), None, "leave out --num_folds"),
     "no-minutes": (("--minutes", "0"), None, "--minutes"),
+    "no-test-rows": (("--do_predict",), ONE_CLASS.replace("text 1,good", "text 1,bad"), "give --test_file"),
     "one-class": ((), ONE_CLASS, "at least two classes"),
     "few-rows": ((), FEW_ROWS, "only 2 different rows"),
 }
@@ -218,7 +219,7 @@ def test_what_cannot_be_searched_is_refused_before_a_training(tmp_path, capsys, 
     given = options(tmp_path / "out", *more)
     if rows is not None:
         (tmp_path / "rows.csv").write_text(rows)
-        given = options(tmp_path / "out", "--train_file", str(tmp_path / "rows.csv"), validation=None)
+        given = options(tmp_path / "out", "--train_file", str(tmp_path / "rows.csv"), *more, validation=None)
     assert_one_line_error(lambda: main(given), message, tmp_path / "out", capsys)
 
 

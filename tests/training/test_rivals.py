@@ -180,6 +180,24 @@ def test_features_of_pairs():
     assert cosines(first, second).tolist() == [[0]]
 
 
+@pytest.mark.parametrize(
+    ("targets", "problem_type", "expected"),
+    [
+        ([0.75], REGRESSION, [[0.75]] * 2),
+        ([[1, 0]], MULTI_LABEL, [[0.5, -0.5]] * 2),
+        ([2, 0, 1], SINGLE_LABEL, None),
+        ([[1, 0], [1, 1], [1, 0]], MULTI_LABEL, None),
+    ],
+    ids=str,
+)
+def test_rows_that_are_fewer_than_classes_are_enough(targets, problem_type, expected):
+    """Of six classes, of scores, and of labels that all rows have."""
+    rows = np.eye(len(targets), 8)
+    outputs = regress(rows, targets, problem_type, 6)(rows[:2] if len(rows) > 1 else np.ones((2, 8)))
+    assert np.isfinite(outputs).all()
+    assert expected is None or outputs.tolist() == expected
+
+
 def test_a_single_class_needs_no_regression():
     assert regress(np.ones((2, 1)), [1, 1], SINGLE_LABEL, 3)(np.zeros((2, 1))).tolist() == [[0, 1, 0]] * 2
 
