@@ -89,6 +89,7 @@ def trained(auto_class: Any, task: str, *, models: Any = LocalAttentionPreTraine
     """Derive an Auto class that accepts exported folders, and only those checkpoints of `models` that have a head.
 
     Checkpoints of `models` are read as data; with another task than the package's, those of others as by transformers.
+    A pipeline of transformers takes only classes derived from an Auto class.
     """
 
     def judges(config: Any) -> bool:

@@ -99,18 +99,17 @@ def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: There is no such recipe, it is for another script, or an option contradicts `--recipe auto`.
     """
-    given = dict(options)
-    name = given.get("recipe")
+    name = options.get("recipe")
     if name == AUTO:
-        _check_auto(script, given)
+        _check_auto(script, options)
     if name in (AUTO, NO_RECIPE):
-        return given
+        return dict(options)
     if name is None:
-        if "backbone" not in given or "family" in given or not given.get("do_train"):
-            return given
+        if "backbone" not in options or "family" in options or not options.get("do_train"):
+            return dict(options)
         defaults = [recipe for recipe in recipes_of(script) if recipe.default]
         if not defaults:
-            return given
+            return dict(options)
         recipe = defaults[0]
     else:
         recipe = read_recipe(str(name))
@@ -118,18 +117,18 @@ def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
         names = ", ".join(recipe.name for recipe in recipes_of(script)) or "none"
         raise ValueError(f"--recipe {recipe.name} is for `train {recipe.script}`. Recipes of this task: {names}.")
     usual = dict(recipe.options)
-    has_rows = any(given.get(name) is not None for name in ("validation_file", "dataset_name", "num_folds"))
-    if has_rows and not given.keys() & recipe.with_validation.keys():
+    has_rows = any(options.get(name) is not None for name in ("validation_file", "dataset_name", "num_folds"))
+    if has_rows and not options.keys() & recipe.with_validation.keys():
         usual |= recipe.with_validation
-    if "model_name_or_path" in given:
+    if "model_name_or_path" in options:
         usual = {name: value for name, value in usual.items() if name not in MODEL}
-    elif given.get("family", usual.get("family")) != usual.get("family"):
+    elif options.get("family", usual.get("family")) != usual.get("family"):
         usual.pop("local_config", None)
-    if given.keys() & {"num_train_epochs", "max_steps"}:
+    if options.keys() & {"num_train_epochs", "max_steps"}:
         usual.pop("min_train_steps", None)
-    completed = {**usual, **given, "recipe": recipe.name}
-    if "local_config" in usual and "local_config" in given:
-        fields = parse_assignments(usual["local_config"]) | parse_assignments(given["local_config"])
+    completed = {**usual, **options, "recipe": recipe.name}
+    if "local_config" in usual and "local_config" in options:
+        fields = parse_assignments(usual["local_config"]) | parse_assignments(options["local_config"])
         completed["local_config"] = format_assignments(fields)
     return completed
 
@@ -140,14 +139,14 @@ def options_of_run(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return add_recipe(script, {**options, "recipe": recipes_of(script)[0].name} if is_search else options)
 
 
-def _check_auto(script: str, given: Mapping[str, Any]) -> None:
+def _check_auto(script: str, options: Mapping[str, Any]) -> None:
     """Raise `ValueError` for options with which recipes cannot be compared."""
     if not recipes_of(script):
         raise ValueError(f"--recipe {AUTO}: there are no recipes for `train {script}`. Give --family.")
     for name in (*CHOSEN, *OTHER_RUNS):
-        if given.get(name) not in (None, False):
+        if options.get(name) not in (None, False):
             reason = "chooses the family" if name in CHOSEN else "trains several models and keeps one"
             raise ValueError(f"--recipe {AUTO} {reason}: leave out --{name}.")
     for name in ("backbone", "do_train"):
-        if not given.get(name):
+        if not options.get(name):
             raise ValueError(f"--recipe {AUTO} needs --{name}.")
