@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from hf_localattn.families.cool.entry import outlook_attention_matrix
     from hf_localattn.installed.exported import OnnxModel
     from hf_localattn.models import *  # noqa: F403
+    from hf_localattn.models import public
     from hf_localattn.training.arguments import TrainingArguments as LocalAttentionTrainingArguments
     from hf_localattn.training.trainer import LocalAttentionTrainer
 
     __all__ = ["LocalAttentionTrainer", "LocalAttentionTrainingArguments", "OnnxModel"]
     __all__ += ["__version__", "outlook_attention_matrix"]
-    __all__ += models.__all__
+    __all__ += public.__all__
 else:
 
     def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Endings of a program: one line for user errors and Ctrl-C, tracebacks for bugs."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -14,6 +15,9 @@ INTERRUPTED = 130
 
 ENDS_WITH_STDIN = "HF_LOCALATTN_ENDS_WITH_STDIN"
 """Variable of the environment: the command ends when its standard input ends."""
+
+_OBEYED = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+"""Control characters, and those that change the direction of what follows."""
 
 _RESUME = "Interrupted; run the same command again to resume."
 
@@ -43,6 +47,11 @@ def shorten(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def printable(text: str) -> str:
+    """Return a text with escapes for the characters that a terminal obeys, except for tabs and line ends."""
+    return _OBEYED.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 @contextmanager
 def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
     """Exit with `error: …` on stderr and exit code 2 if the block raises an error that the user can correct.
@@ -57,7 +66,7 @@ def exit_on_user_error(*kinds: type[Exception]) -> Iterator[None]:
         is_of_user = isinstance(error, kinds or (ValueError, OSError, ImportError, CheckpointError))
         if not is_of_user and (kinds or not _is_offline(error)):
             raise
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(printable(f"error: {' '.join(str(error).split())}"), file=sys.stderr)
         sys.exit(2)
 
 

@@ -42,8 +42,17 @@ def import_extra(module: str, extra: str, option: str) -> Any:
 
 def require(extra: str, option: str) -> None:
     """Raise `ImportError` if modules of an extra, which `option` needs, are not installed. It imports none of them."""
-    if missing := [module for module in EXTRAS[extra] if importlib.util.find_spec(module) is None]:
+    if missing := _missing(extra):
         raise ImportError(_advice(option, ", ".join(missing), extra))
+
+
+def is_installed(extra: str) -> bool:
+    """Return True if the modules of an extra are installed. It imports none of them."""
+    return not _missing(extra)
+
+
+def _missing(extra: str) -> list[str]:
+    return [module for module in EXTRAS[extra] if importlib.util.find_spec(module) is None]
 
 
 def check_floors() -> None:

@@ -38,7 +38,7 @@ def parse_json(text: str, name: str, first_line: int = 1) -> Any:
         ValueError: The text is not valid JSON, or an object has a key twice. The message names the file and the line.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_object_of)
+        value = _DECODER.decode(text)
         if re.search(r"\\u[dD]", text):  # half of a character cannot be encoded
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
@@ -59,6 +59,9 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"an object has the key {repeated!r} twice")
     return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object_of)  # `json.loads` would make one for each text
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

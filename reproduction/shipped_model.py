@@ -18,8 +18,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_localattn.bundled import SCALE, WEIGHTS, join_scales, split_scales
-from hf_localattn.graphs import GRAPH
-from hf_localattn.installed.exported import EXPORT_SETTINGS
+from hf_localattn.graphs import EXPORT_SETTINGS, GRAPH
 from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.serving.export import export_checkpoint
 

@@ -32,6 +32,10 @@ def _leave_out_of_collections():
     gc.set_threshold(100_000)  # frozen objects do not count: each collection would be a full one
 
 
+def pytest_configure(config):
+    os.environ["SLOW_TESTS"] = "" if "not slow" in config.option.markexpr else "run"
+
+
 def pytest_collection_finish():
     _leave_out_of_collections()
     gc.enable()

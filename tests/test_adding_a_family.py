@@ -21,7 +21,7 @@ CONTRACT = (
     "tests/test_families.py",
     "tests/fifth_family/commands.py",
 )
-LEFT_OUT = "compiles or half_precision or cards_of_real_runs or every_card_is_complete"
+LEFT_OUT = "compiles or exports_with_any or half_precision or cards_of_real_runs or every_card_is_complete"
 """The slowest, and those of a run that is kept in model_cards/."""
 
 FILES = {
@@ -110,7 +110,7 @@ def test_a_family_of_another_package_is_held_to_the_contract(tmp_path):
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:]
     passed = int(done.stdout.rsplit(" passed", 1)[0].split()[-1])
-    assert passed > 50, done.stdout[-600:]
+    assert passed > 40, done.stdout[-600:]
 
 
 @pytest.fixture(scope="module")

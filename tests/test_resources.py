@@ -9,6 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_localattn.data import load_squad
 from hf_localattn.resources import reading_comprehension, tiny_backbone, tiny_parser
+from hf_localattn.resources.english import is_english
 from tests.tiny_parser import SENTENCES
 
 
@@ -59,3 +60,11 @@ def test_the_questions_are_fair(tokenizer):
             assert row["context"].split().count(row["answers"]["text"][0]) <= 1
             assert row["id"].split("-")[-1] in row["question"]
             assert not [word for word in tokenizer.tokenize(row["context"] + row["question"]) if word[:2] == "##"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("Fever: Y[ ] N[x]. Cough: Y[x] N[ ]. Rash: Y[ ]", True), ("Er hat kein Fieber und keine Kopfschmerzen", False)],
+)
+def test_texts_of_another_language(text, expected):
+    assert is_english(text) == expected

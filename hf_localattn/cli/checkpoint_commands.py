@@ -6,7 +6,9 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option
 
+from hf_localattn.cli.network import look_for_hub
 from hf_localattn.cli.train_command import require_parser
+from hf_localattn.errors import printable
 from hf_localattn.names import family_names, find_family, read_config, resolve_backbone
 from hf_localattn.parsing import parse_assignments
 
@@ -61,6 +63,7 @@ def init(
     family = find_family(family)
     require_parser(family, config or ())
     resolve_backbone(backbone)
+    look_for_hub(backbone, trained)
     from hf_localattn.hub import init_checkpoint
 
     fields = parse_assignments(config or ())
@@ -150,8 +153,9 @@ def verify(
     what the model reads, and files that a load does not read. The exit code is 0 if all code is equal, and 1 if it is
     not.
     """
+    look_for_hub(checkpoint.partition("@")[0])
     from hf_localattn.hub.verify import verify_checkpoint
 
     verification = verify_checkpoint(checkpoint)
-    print(verification.report(with_equal=with_equal, with_diff=with_diff))
+    print(printable(verification.report(with_equal=with_equal, with_diff=with_diff)))
     raise Exit(0 if verification.is_equal else 1)

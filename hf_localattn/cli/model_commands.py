@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, Context, Option
 
+from hf_localattn.cli.network import look_for_hub
+from hf_localattn.errors import printable
 from hf_localattn.extras import require
 from hf_localattn.limits import MOST_CHARACTERS
 from hf_localattn.names import find_files, read_config, resolve_backbone
@@ -123,6 +125,7 @@ def inspect(
         file = find_files(file)
     for name in filter(None, (checkpoint, compare)):
         resolve_backbone(name)
+    look_for_hub(checkpoint, compare)
     if file is not None:
         _hide_bars()
     from hf_localattn.inspection.command import run
@@ -166,6 +169,7 @@ def demo(
     require("demo", "`hf-localattn demo`")
     if checkpoint is not None:
         resolve_backbone(checkpoint)
+        look_for_hub(checkpoint)
     from hf_localattn.serving.demo import run
 
     settings = parse_assignments(config or ())
@@ -214,13 +218,14 @@ def export(
             from hf_localattn.serving.validation import compare_with_checkpoint, prepare_evaluation
 
             prepared = prepare_evaluation(checkpoint, content, words, scratch)
-        from hf_localattn.installed.exported import EXPORT_SETTINGS, OnnxModel
+        from hf_localattn.graphs import EXPORT_SETTINGS
+        from hf_localattn.installed.exported import OnnxModel
         from hf_localattn.serving.export import ARGUMENTS, export_checkpoint
 
         folder = export_checkpoint(checkpoint, output_dir, quantize=quantize, settings=parse_assignments(config or ()))
         if prepared is not None:
             agreement = compare_with_checkpoint(prepared, OnnxModel.from_pretrained(folder))
-            print(agreement.report())
+            print(printable(agreement.report()))
         elif quantize is not None:
             print("--validation_file FILE compares predictions and scores of the graph with the checkpoint's.")
     task = json.loads((folder / EXPORT_SETTINGS).read_text(encoding="utf-8"))["task"]
@@ -253,9 +258,9 @@ def compare(
     examples: Annotated[
         str | None,
         Option(
-            metavar="FILE",
-            help="List the rows of FILE on which two readers or classifiers differ, from the predictions in RUN_A and"
-            " RUN_B.",
+            metavar="ROWS",
+            help="Read ROWS, a file of labeled rows, and list those on which two readers or classifiers differ, by the"
+            " predictions in RUN_A and RUN_B.",
         ),
     ] = None,
     output: Annotated[
@@ -291,6 +296,6 @@ def compare(
         from hf_localattn.studies.compare import compare
 
         text = compare(first, second, metric or (), output)
-    print(text)
+    print(printable(text))
     if output is not None:
         print(f"Wrote {output}.")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from typer import Argument
 
+from hf_localattn.cli.network import look_for_hub
 from hf_localattn.errors import end_on_interrupt, exit_on_user_error
 from hf_localattn.extras import require
 from hf_localattn.names import NO_FAMILY, SCRIPTS, family_notes, find_family, find_files
@@ -33,7 +34,6 @@ def train(
     if script not in SCRIPTS:
         raise ValueError(f"There is no script {script!r}. Choose one of {', '.join(SCRIPTS)}.")
     with exit_on_user_error():
-        require("train", "Training")
         options = _read_options(script, arguments or [])
     with end_on_interrupt():
         from hf_localattn import tasks
@@ -44,6 +44,7 @@ def train(
 def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
     """Return the options by name. What can be wrong with them is found before torch is imported, if possible."""
     from hf_localattn.settings.data import DATA_ARGUMENTS, SPLITS
+    from hf_localattn.settings.header import check_columns
     from hf_localattn.settings.model import ModelArguments
     from hf_localattn.settings.option import options_of
     from hf_localattn.settings.reading import read_options
@@ -55,7 +56,9 @@ def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
         DATA_ARGUMENTS[script],
         NewGenerationArguments if script == "qg" else NewTrainingArguments,
     )
-    options = add_recipe(script, read_options(classes, words, f"hf-localattn train {script}"))
+    options = read_options(classes, words, f"hf-localattn train {script}")  # which ends at --help
+    require("train", "Training")
+    options = add_recipe(script, options)
     family = options.get("family")
     if isinstance(family, str):
         require_parser(find_family(family, NO_FAMILY), options.get("local_config") or ())
@@ -64,7 +67,10 @@ def _read_options(script: str, words: Sequence[str]) -> dict[str, Any]:
             require(option.extra, f"--{name}")
     for split in SPLITS:
         if isinstance(file := options.get(f"{split}_file"), str):
-            find_files(file)
+            file = find_files(file)
+            if split == "train":
+                check_columns(file, options, tabs=script != "ner")
+    look_for_hub(*(options.get(name) for name in ("backbone", "model_name_or_path", "dataset_name")))
     return options
 
 

@@ -40,12 +40,6 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         yield line_number, line
 
 
-def check_tag(label: str, where: str = "") -> None:
-    """Raise `ValueError` for a label of a word with a blank inside, which separates labels in predictions.txt."""
-    if len(label.split()) > 1:
-        raise ValueError(f"{where}the label {shorten(label)} has a blank inside; write {'_'.join(label.split())}.")
-
-
 def group_lines(lines: Iterable[Line]) -> Iterator[list[Line]]:
     """Yield the lines of each sentence; lines without columns separate sentences."""
     for has_words, sentence in groupby(lines, key=lambda line: bool(line[1])):
@@ -114,7 +108,6 @@ def read_conll(path: Path, label_column: int, require_labels: bool) -> Iterator[
             raise ValueError(
                 f"{path}, line {line_number}: the {empty} is empty; fill it in, and remove tabs at the end of lines."
             )
-        check_tag(label, f"{path}, line {line_number}: ")
         if begins_with_hash:
             doubtful.append((line_number, label))
         else:
@@ -177,7 +170,6 @@ def read_conllu(path: Path, label_column: int) -> Iterator[Line]:
             raise ValueError(
                 f"{path}, line {line_number}: the word or its label is empty; write {UNSPECIFIED} if it is unknown."
             )
-        check_tag(label, f"{path}, line {line_number}: ")
         yield line_number, [word, label]
 
 

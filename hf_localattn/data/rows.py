@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -48,6 +49,9 @@ KNOWN_LABEL = "known_label"
 
 LABELED = "labeled_samples"
 """Metric with the number of scored rows, if other rows have no label."""
+
+TOKENIZED = ("text", "text_pair", "context", "question", "choices", "tokens", KNOWN_LABEL)
+"""Columns of rows whose texts a tokenizer reads, if they are texts or lists of texts."""
 
 SKIP = "correct the row, or leave out such rows with skip_empty=True (scripts: --skip_empty)."
 
@@ -334,6 +338,32 @@ def describe_value(value: Any) -> str:
         names = ", ".join(map(str, value)) or "no fields"
         return f"an object with {names}"
     return f"a list of {len(value)}" if isinstance(value, list) else shorten(value)
+
+
+def check_special_tokens(rows: Dataset, name: str, tokenizer: Any) -> None:
+    """Raise `ValueError` for a text in which a tokenizer finds the end of an input, a separator, a mask and the like.
+
+    The unknown token and tokens that were added for a data set, such as cue markers, may be in its texts.
+
+    Args:
+        rows: Rows of any task.
+        name: Name of their file or split.
+        tokenizer: Tokenizer of the model.
+    """
+    roles = ("bos_token", "eos_token", "sep_token", "cls_token", "pad_token", "mask_token")
+    tokens: list[str] = sorted({token for role in roles if (token := getattr(tokenizer, role, None))})
+    if not tokens:
+        return
+    find_token = re.compile("|".join(map(re.escape, tokens))).search
+    for column in filter(rows.column_names.__contains__, TOKENIZED):
+        for row, value in enumerate(rows[column][:]):
+            text = "\n".join(value) if isinstance(value, list) else value
+            if isinstance(text, str) and (token := find_token(text)):
+                place = rows[row][PLACE] if PLACE in rows.column_names else _row_of(name, row_indices(rows)[row])
+                raise ValueError(
+                    f"{place}: a text has {token[0]!r}, which is a special token of the model: remove it, or write it"
+                    " in another way."
+                )
 
 
 def check_is_fast(tokenizer: Any, purpose: str) -> None:

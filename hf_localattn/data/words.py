@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +20,6 @@ from hf_localattn.data.column_files import (
     CONLLU_COLUMNS,
     UNSPECIFIED,
     Line,
-    check_tag,
     group_lines,
     read_conll,
     read_conllu,
@@ -137,7 +135,8 @@ def _strip_names(names: Iterable[str], where: str) -> list[str]:
     """Return names of labels without blanks around them; raise `ValueError` if two are equal, or one is empty."""
     stripped = [name.strip() for name in names]
     for name in stripped:
-        check_tag(name, f"{where}: ")
+        if problem := _blank_inside(name):
+            raise ValueError(f"{where}: the label {shorten(name)} {problem}.")
     if "" in stripped:
         raise ValueError(f"{where}: the name of label {stripped.index('')} is empty: give it one.")
     repeated = sorted(name for name in set(stripped) if stripped.count(name) > 1)
@@ -182,19 +181,34 @@ def _load_rows(source: Source, columns: TokenColumns, require_labels: bool, skip
     if not require_labels and names is None and _has_only(sentences, str(MISSING)):
         sentences = sentences.map(lambda labels: {"labels": []}, input_columns="labels", features=sentences.features)
     check_all_or_none(source, sentences, "labels")
-    _check_looks(sentences)
+    _check_tags(sentences)
     return sentences
 
 
-def _check_looks(sentences: Dataset) -> None:
-    """Raise `ValueError` if two labels look equal, such as "O" and "O" with an invisible character."""
+def _check_tags(sentences: Dataset) -> None:
+    """Raise `ValueError` for a label with a blank inside, one that is invisible, and two that look equal."""
     spellings: dict[str, str] = {}
-    for label in sorted(set(chain.from_iterable(sentences["labels"][:]))):
+    for label in sorted(_tags_of(sentences)):
+        problem = _blank_inside(label)
         look = look_of(label)
         other = spellings.setdefault(look, label)
-        if other != label or not look:
-            problem = f"looks like {other!r}; use one of them" if look else "has no visible character"
-            raise ValueError(f"{place_of_label(sentences, label)}: the label {label!r} {problem}.")
+        if not look:
+            problem = "has no visible character"
+        elif other != label:
+            problem = f"looks like {other!r}; use one of them"
+        if problem:
+            raise ValueError(f"{place_of_label(sentences, label)}: the label {shorten(label)} {problem}.")
+
+
+def _blank_inside(label: str) -> str:
+    """Return the problem of a label with a blank inside, which separates labels in predictions.txt; "" if none."""
+    return f"has a blank inside; write {'_'.join(label.split())}" if len(label.split()) > 1 else ""
+
+
+def _tags_of(sentences: Dataset) -> set[str]:
+    """Return the labels of all words, without a Python object for each word."""
+    chunks = sentences.data.column("labels").chunks
+    return {label for chunk in chunks for label in chunk.flatten().unique().to_pylist()}
 
 
 def place_of_label(sentences: Dataset, label: str) -> str:
@@ -216,12 +230,11 @@ def _are_missing(tags: Any, names: Sequence[str] | None) -> bool:
 
 def _has_only(sentences: Dataset, label: str) -> bool:
     """Return True if no word of any sentence has another label."""
-    return set(chain.from_iterable(sentences["labels"][:])) == {label}
+    return _tags_of(sentences) == {label}
 
 
 def _read_label(tag: Any, names: Sequence[str] | None) -> str:
     if isinstance(tag, str) and tag.strip():
-        check_tag(tag.strip())
         return tag.strip()
     if not isinstance(tag, int) or isinstance(tag, bool):
         raise ValueError(f"a label must be a text or a whole number; found {describe_value(tag)}.")
@@ -249,7 +262,7 @@ def _load_columns(path: Path, lines: Iterable[Line], require_labels: bool) -> Da
         if require_labels:
             raise ValueError(f"{path}: has no labels: their column is {UNSPECIFIED!r} everywhere.")
         sentences = make_dataset([{**row, "labels": []} for row in rows], TOKEN_FEATURES)
-    _check_looks(sentences)
+    _check_tags(sentences)
     return sentences
 
 

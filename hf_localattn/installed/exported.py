@@ -16,13 +16,10 @@ from transformers.utils import ModelOutput
 
 from hf_localattn import models
 from hf_localattn.errors import CheckpointError
-from hf_localattn.graphs import GRAPH, Graph
+from hf_localattn.graphs import EXPORT_SETTINGS, GRAPH, Graph
 from hf_localattn.installed.configurations import load_config
 from hf_localattn.models.configuration_local_attention import LocalAttentionConfig
 from hf_localattn.models.modeling_local_attention import LocalAttentionPreTrainedModel
-
-EXPORT_SETTINGS = "export.json"
-"""File of settings in an exported folder. Folders of other exporters have no such file."""
 
 
 def is_exported(folder: str | os.PathLike[str]) -> bool:

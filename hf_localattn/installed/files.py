@@ -15,6 +15,7 @@ from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
 from hf_localattn.errors import CheckpointError
+from hf_localattn.graphs import EXPORT_SETTINGS
 from hf_localattn.installed.policy import check_folder
 from hf_localattn.installed.policy_table import CONVERSION
 
@@ -46,17 +47,26 @@ def check_checkpoint(checkpoint: Any, arguments: Mapping[str, Any], *, weights: 
 
 def _downloaded(checkpoint: str, arguments: Mapping[str, Any], *, weights: bool) -> Path | None:
     """Return the folder in the Hub's cache with the files that are judged; None if there are none."""
-    options = {option: arguments[option] for option in LOCATION if arguments.get(option) is not None}
-    subfolder = options.pop("subfolder", "")
+    options = _location(arguments)
     folder = None
     for name in (*JUDGED_ON_HUB, *(JUDGED_WITH_WEIGHTS if weights else ())):
-        try:
-            path = cached_file(checkpoint, f"{subfolder}/{name}" if subfolder else name, **options)
-        except OSError:  # there is no such file, or loading itself says why it cannot be had
-            continue
-        folder = Path(path).parent
-        options["revision"] = folder.parent.name if subfolder else folder.name  # all are of one commit
+        if path := _cached(checkpoint, name, options):
+            folder = path.parent
+            snapshot = folder.parent if options.get("subfolder") else folder
+            options["revision"] = snapshot.name  # all are of one commit
     return folder
+
+
+def _location(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {option: arguments[option] for option in LOCATION if arguments.get(option) is not None}
+
+
+def _cached(checkpoint: str, name: str, options: Mapping[str, Any]) -> Path | None:
+    """Return a file of a checkpoint on the Hub; None if there is none, or loading itself says why it cannot be had."""
+    try:
+        return Path(cached_file(checkpoint, name, **options))
+    except OSError:
+        return None
 
 
 @contextmanager
@@ -84,7 +94,15 @@ def as_data(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
             f"{name_or_path}: the weights are no safetensors file ({error}). Save them again with `save_pretrained`."
         ) from error
     except OSError as error:
-        if "safetensors" not in str(error) or " file named" not in str(error):  # which transformers says
+        is_absence = "safetensors" in str(error) and " file named" in str(error)  # which transformers says
+        is_answer = is_absence or hasattr(error, "response")  # it looks for a conversion, too
+        is_remote = is_answer and not os.path.isdir(str(name_or_path))
+        if is_remote and _cached(name_or_path, EXPORT_SETTINGS, _location(arguments)):
+            raise OSError(
+                f"{name_or_path!r} is an exported folder on the Hub: run `hf download {name_or_path} --local-dir"
+                " FOLDER`, and give FOLDER."
+            ) from error
+        if not is_absence:
             raise
         raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
 

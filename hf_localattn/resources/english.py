@@ -34,6 +34,6 @@ def is_english(text: str) -> bool:
     foreign = letters - len(re.findall("[A-Za-z]", text))
     if foreign > MOST_FOREIGN_LETTERS * letters:
         return False
-    words = re.findall(r"\w+", text.lower())
-    others = sum(word in _OTHERS for word in words)
-    return others < 2 or others <= sum(word in _ENGLISH for word in words)
+    words = {*re.findall(r"\w+", text.lower())}  # a form may have one often, such as the y of `y[ ]`
+    others = len(words & _OTHERS)
+    return others < 2 or others <= len(words & _ENGLISH)

@@ -23,9 +23,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_localattn.extras import require
 from hf_localattn.families import Family, get_family, task_of_class
-from hf_localattn.graphs import GRAPH, Graph
+from hf_localattn.graphs import EXPORT_SETTINGS, GRAPH, Graph
 from hf_localattn.hub.checkpoint import new_folder
-from hf_localattn.installed.exported import EXPORT_SETTINGS, OnnxModel
+from hf_localattn.installed.exported import OnnxModel
 from hf_localattn.installed.policy import check_folder
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.models.pipeline_question_answering import question_is_first

@@ -138,7 +138,7 @@ class NewTrainingArguments:
     )
     save_total_limit: Count = option(2, "Number of checkpoints to keep.", kind=OURS, result=FREE)
     keep_checkpoints: bool = option(
-        False, "Keep the optimizer states of a finished run, which training it further needs.", result=FREE
+        False, "Keep the checkpoints of a finished run, which training it further needs.", result=FREE
     )
     eval_strategy: str | None = option(
         None,

@@ -215,6 +215,8 @@ class SeveralRuns:
         table = markdown_table(["score", "mean", "deviation", "95 % interval"], rows)
         note = f"The interval of the mean is that of a {method_of(self.folds, self.overlap)}."
         logger.info("Scores of %d %ss:\n%s\n%s", len(self.indices), self.kind, table, note)
+        if self.kind == "seed":
+            logger.info("To use one model, choose it by validation scores, not by test scores, and quote the mean.")
 
 
 def summary_of(results: Sequence[Mapping[str, Any]], overlap: float = 0.0) -> dict[str, dict[str, Any]]:

@@ -124,7 +124,8 @@ def compare_runs(
     if not (first and second):
         return Comparison()
     if not common:
-        return Comparison(remark="no run of both has the same seed or fold: not compared")
+        of_both = " and ".join(", ".join(map(str, sorted(runs))) for runs in (first, second))
+        return Comparison(remark=f"no run of both has the same seed or fold (they have {of_both}): not compared")
     differences = [first[index] - second[index] for index in common]
     if not all(map(math.isfinite, differences)):
         return Comparison(remark="a score is NaN: not compared")

@@ -214,7 +214,7 @@ class Search:
         folder = self.folder / f"trial-{trial.user_attrs['index']}"
         options = self.options_of(search_space.setting_of(params, self.space))
         if not self.args.load_best_model_at_end:
-            options["save_strategy"] = "no"
+            options |= {"save_strategy": "no", "save_steps": None}
         options |= {"do_train": True, "do_eval": True, "do_predict": False, "output_dir": str(folder)}
         fold = self.command.data_args.fold
         run = self.command.script_run(folder if fold is None else folder / f"fold-{fold}", **options)

@@ -16,7 +16,7 @@ from transformers import TrainingArguments as StockTrainingArguments
 from transformers.trainer_pt_utils import AcceleratorConfig
 from transformers.utils import is_in_notebook
 
-from hf_localattn.errors import named_option
+from hf_localattn.errors import named_option, printable
 from hf_localattn.settings.data import DataArguments
 from hf_localattn.settings.model import ModelArguments as ModelArguments
 from hf_localattn.settings.training import NewGenerationArguments, NewTrainingArguments
@@ -41,6 +41,7 @@ class TrainingArguments(NewTrainingArguments, StockTrainingArguments):
     """
 
     def __post_init__(self) -> None:
+        self.chooses_saving = not (self.save_strategy is None and self.save_steps is None)
         if self.lookahead_alpha is not None and self.lookahead_steps is None:
             raise ValueError("--lookahead_alpha needs --lookahead_steps, such as --lookahead_steps 5.")
         if self.search_trials is not None and self.search_space is None:
@@ -134,15 +135,19 @@ def argument_classes(task: type[Task]) -> tuple[type[ModelArguments], type[DataA
     return ModelArguments, task.DataArguments, GenerationTrainingArguments if task.generates else TrainingArguments
 
 
+class _PrintableFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def set_up_logging(training_args: TrainingArguments) -> None:
     """Log this package, transformers and datasets to stdout, at the level in the arguments."""
     import datasets  # an extra, which the arguments do not need
 
-    logging.basicConfig(
-        format="%(asctime)s - %(levelname)s - %(name)s - %(message)s",
-        datefmt="%m/%d/%Y %H:%M:%S",
-        handlers=[logging.StreamHandler(sys.stdout)],
-    )
+    handler = logging.StreamHandler(sys.stdout)
+    line = "%(asctime)s - %(levelname)s - %(name)s - %(message)s"
+    handler.setFormatter(_PrintableFormatter(line, "%m/%d/%Y %H:%M:%S"))
+    logging.basicConfig(handlers=[handler])
     level = training_args.get_process_log_level()
     # Show INFO messages of this package unless a log level is set.
     package_level = logging.INFO if training_args.log_level == "passive" and training_args.should_log else level

@@ -159,9 +159,9 @@ def mark_finished(output_dir: str | os.PathLike[str]) -> None:
     Path(output_dir, UNFINISHED).unlink(missing_ok=True)
 
 
-def remove_optimizers(output_dir: str | os.PathLike[str]) -> None:
-    """Remove the optimizer states of all checkpoints, which are twice as large as the model."""
-    for path in Path(output_dir).glob(f"checkpoint-*/{OPTIMIZER}"):
+def remove_checkpoints(output_dir: str | os.PathLike[str], *, wanted: bool) -> None:
+    """Remove the checkpoints of a finished run: all of each, or if they are `wanted` the states of the optimizer."""
+    for path in Path(output_dir).glob(f"checkpoint-*/{OPTIMIZER}" if wanted else "checkpoint-*"):
         discard(path) if path.is_dir() else path.unlink()
 
 

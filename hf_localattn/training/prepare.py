@@ -11,6 +11,7 @@ from typing import Any
 import datasets
 from transformers import PreTrainedModel
 
+from hf_localattn.data.rows import check_special_tokens
 from hf_localattn.families import FAMILIES
 from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.task import DataArguments, Loss, Rows, Split, Target, Task
@@ -203,6 +204,7 @@ def label(settings: Settings, read: ReadRows) -> tuple[Settings, Target]:
 def encode(settings: Settings, name: str, rows: datasets.Dataset, target: Target, encoding: Any) -> Split:
     """Convert the rows of a split into model inputs."""
     task = settings.task
+    check_special_tokens(rows, task.args.name_of(name), encoding.tokenizer)
     function, arguments = task.encoder(name, target, encoding)
     shows_bar = len(rows) >= LONG and not settings.training_args.disable_tqdm
     if shows_bar:

@@ -16,6 +16,7 @@ import torch.utils.data
 from transformers.trainer_pt_utils import EvalLoopContainer
 
 from hf_localattn.errors import join_names
+from hf_localattn.extras import is_installed
 from hf_localattn.files import atomic_write
 from hf_localattn.hub.record import Score, describe_rivals
 from hf_localattn.tasks.task import Scored, Split, prefix_of
@@ -26,14 +27,14 @@ from hf_localattn.training.output_folder import (
     is_trained,
     mark_finished,
     mark_unfinished,
-    remove_optimizers,
+    remove_checkpoints,
     save_arguments,
 )
 from hf_localattn.training.prepare import Prepared
 from hf_localattn.training.rivals import Rivals, fit_rivals
 from hf_localattn.training.run_record import record_of, scores_of_split
 from hf_localattn.training.saving import save_on_interrupt
-from hf_localattn.training.summary import Section, format_summary, report_sections, score_section
+from hf_localattn.training.summary import Section, format_summary, label_sections, report_sections, score_section
 from hf_localattn.training.trainer import GenerationTrainer, TaskTrainer
 
 logger = logging.getLogger(__name__)
@@ -259,7 +260,7 @@ def share(trained: Trained, results: Sequence[Evaluated] = ()) -> None:
     if args.push_to_hub:
         trainer.push_to_hub()
     if is_writer and not args.keep_checkpoints:
-        remove_optimizers(args.output_dir)
+        remove_checkpoints(args.output_dir, wanted=args.chooses_saving)
 
 
 def reports_of(results: Sequence[Evaluated]) -> dict[str, dict[str, Any]]:
@@ -278,9 +279,11 @@ def summary_of(trained: Trained, results: Sequence[Evaluated], files: Sequence[s
     """
     rival_scores = [score for evaluated in results for score in evaluated.rival_scores]
     rivals = describe_rivals(score.metric for score in rival_scores)
+    scores, of_labels = label_sections([score for evaluated in results for score in evaluated.scores])
     sections = [
         _run_section(trained),
-        score_section("Scores", [score for evaluated in results for score in evaluated.scores]),
+        score_section("Scores", scores),
+        *of_labels,
         score_section(f"Rivals ({rivals})", rival_scores),
     ]
     if reports := reports_of(results):
@@ -308,7 +311,8 @@ def _folder_section(args: Any, files: Sequence[str]) -> Section:
     if files:
         rows.append(("predictions", join_names(list(files))))
     if args.do_train:
-        rows.append(("try it", f"hf-localattn demo {shlex.quote(args.output_dir)}"))
+        first = "" if is_installed("demo") else "pip install 'hf_localattn[demo]' && "
+        rows.append(("try it", f"{first}hf-localattn demo {shlex.quote(args.output_dir)}"))
     return Section("Results", rows)
 
 

@@ -11,7 +11,7 @@ import datasets
 import numpy as np
 import torch.utils.data
 
-from hf_localattn.data.rows import Data, Source, stream_rows
+from hf_localattn.data.rows import Data, Source, check_special_tokens, stream_rows
 from hf_localattn.data.words import IGNORED
 from hf_localattn.tasks.task import Target, Task
 from hf_localattn.training.arguments import TrainingArguments
@@ -69,6 +69,7 @@ class StreamedRows:
             rows, _ = self._read(batch, indices[0], layout)
             if not len(rows):
                 return {}
+            check_special_tokens(rows, self.name, encoding.tokenizer)
             rows = self.task.prepare_rows({"train": rows}, target)["train"]
             return _labeled(make_features(rows[:], tokenizer=encoding.tokenizer, **arguments))
 

@@ -13,7 +13,7 @@ MOST_SCORES = 10
 """Number of scores that a summary shows."""
 
 MOST_CLASSES = 20
-"""Number of classes that a summary shows."""
+"""Number of classes, entity types or labels that a summary shows."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,33 @@ def format_cell(cell: str | float) -> str:
 
 def score_section(title: str, scores: Sequence[Score]) -> Section:
     """Return the section of scores: a row for each of the first `MOST_SCORES` names, a column for each split."""
-    splits = list(dict.fromkeys(score.split for score in scores))
-    rows: dict[str, list[str | float]] = {"": [*splits]}
+    return _section(title, [(score.metric, score.split, score.value) for score in scores], MOST_SCORES)
+
+
+def label_sections(scores: Sequence[Score]) -> tuple[list[Score], list[Section]]:
+    """Return the scores that are not those of an entity type or label, and a section of the others for each split."""
+    counted = {(score.split, score.metric.removesuffix("_number")) for score in scores if "_number" in score.metric}
+    of_labels: dict[str, list[tuple[str, str, str | float]]] = {}
+    others = []
     for score in scores:
-        row = rows.setdefault(score.metric, [""] * len(splits))
-        row[splits.index(score.split)] = score.value
-    table = [[name, *row] for name, row in rows.items()] if scores else []
-    shown = table[: MOST_SCORES + 1]
+        label, _, name = score.metric.rpartition("_")
+        if (score.split, label) in counted:
+            value = f"{score.value:g}" if name == "number" else score.value
+            of_labels.setdefault(score.split, []).append((label, name, value))
+        else:
+            others.append(score)
+    titles = {split: f"Labels of the {split} rows" for split in of_labels}
+    return others, [_section(titles[split], cells, MOST_CLASSES) for split, cells in of_labels.items()]
+
+
+def _section(title: str, cells: Sequence[tuple[str, str, str | float]], most: int) -> Section:
+    """Return a section of cells, each with the names of its row and its column, of at most `most` rows."""
+    columns = list(dict.fromkeys(column for _, column, _ in cells))
+    rows: dict[str, list[str | float]] = {"": [*columns]}
+    for name, column, value in cells:
+        rows.setdefault(name, [""] * len(columns))[columns.index(column)] = value
+    table = [[name, *row] for name, row in rows.items()] if cells else []
+    shown = table[: most + 1]
     if left := len(table) - len(shown):
         shown.append([f"and {left} more in all_results.json"])
     return Section(title, shown)

@@ -381,9 +381,18 @@ class TaskTrainer(LocalAttentionTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Run the model on the features of a split, and add the scores of the task, which callbacks can then read."""
+        """Run the model on the features of a split, and add the scores of the task, which callbacks can then read.
+
+        The loss is that of the model, without the weights of classes and the smoothing of a training: later commands
+        report the same.
+        """
         loss_only = is_loss_only(self.args)
-        output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)
+        of_training = self.compute_loss_func, self.label_smoother
+        self.compute_loss_func = self.label_smoother = None
+        try:
+            output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)
+        finally:
+            self.compute_loss_func, self.label_smoother = of_training
         if loss_only:
             return output._replace(predictions=None)
         split = self.evaluation.splits[split_of(metric_key_prefix)]

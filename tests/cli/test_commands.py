@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -18,7 +19,9 @@ import hf_localattn.cli
 import hf_localattn.studies.command
 from hf_localattn import CoolForConditionalGeneration, __version__
 from hf_localattn.cli import main
-from hf_localattn.errors import exit_on_user_error, loading
+from hf_localattn.cli.network import look_for_hub
+from hf_localattn.errors import exit_on_user_error, loading, printable
+from hf_localattn.extras import EXTRAS
 from hf_localattn.families import FAMILIES
 from hf_localattn.names import SCRIPTS
 from hf_localattn_command import main as interruptible_main
@@ -54,13 +57,26 @@ def test_version_and_help(capsys):
     assert all(family in printed.replace("-\n" + " " * 18, "-") for family in FAMILIES)
 
 
-def test_help_after_a_script_is_that_of_the_script(capsys):
+def test_help_after_a_script_is_that_of_the_script(monkeypatch, capsys):
+    monkeypatch.setitem(EXTRAS, "train", ("not_installed",))
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["train", "swag", "--help"])
     text = capsys.readouterr().out
     assert text.startswith("usage: ")
     assert {"--max_seq_length", "--learning_rate", "--help-all"} <= {*text.split()}
     assert "--adam_beta1" not in text
+
+
+def test_without_a_network_the_hub_is_asked_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.setenv(variable, "")
+    look_for_hub(None, "tiny", str(tmp_path))
+    assert not os.environ["HF_HUB_OFFLINE"]
+    look_for_hub("tiny", "nobody/nothing")
+    look_for_hub("nobody/nothing")
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    assert re.fullmatch(r"http://127.0.0.1:9 cannot be reached .*\n", capsys.readouterr().err)
 
 
 ADAPTER_COMMANDS = ("inspect . text -o out/a.json", "init cool . out", "card .", "verify .", "export . out")
@@ -86,6 +102,10 @@ def test_an_adapter_without_its_base_is_refused(words, tmp_path, monkeypatch, ca
         ("init cool tiny-bart out --config mode=l2g", "mode"),
         ("init cool ./nowhere out", "config.json"),
         ("train squad", "glue, ner, qa, qg, swag"),
+        (
+            "train glue --backbone tiny --train_file sample:reviews.csv --label_column_name kind",
+            "--label_column_name.*kind",
+        ),
     ],
 )
 def test_an_invalid_command_is_one_line_and_exit_code_2(words, message, tmp_path, monkeypatch, capsys):
@@ -100,6 +120,16 @@ def test_what_the_user_can_mend(error, tmp_path, capsys):
             raise error("no such\nthing")
 
     assert assert_one_line_error(fail, "error: no such thing", tmp_path, capsys) == ["error: no such thing"]
+
+
+def test_terminals_get_no_commands_of_texts(capsys):
+    """In errors, in the log of a run, and in what commands print."""
+    text = "\x1b]0;title\x07 \x9b2J \x7f \u202edaer"
+    shown = r"\x1b]0;title\x07 \x9b2J \x7f \u202edaer"
+    with pytest.raises(SystemExit), exit_on_user_error():
+        raise ValueError(text)
+    assert capsys.readouterr().err == f"error: {shown}\n"
+    assert printable(f"a\tb\n{text}é你") == f"a\tb\n{shown}é你"
 
 
 def test_a_bug_keeps_its_traceback():

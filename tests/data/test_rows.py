@@ -1,6 +1,7 @@
 """Rows of all tasks but negation: what is read from files, data sets and streams, and what is refused where."""
 
 import json
+from functools import partial
 
 import pyarrow
 import pytest
@@ -9,10 +10,11 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 from hf_localattn import data
 from hf_localattn.data import Source
 from hf_localattn.data.labels import SINGLE_LABEL
-from hf_localattn.data.rows import INDEX, row_indices
+from hf_localattn.data.rows import INDEX, check_special_tokens, row_indices
 from hf_localattn.data.words import check_labels, load_label_names
 from hf_localattn.settings.columns import GLUE_TASKS, ChoiceColumns, TextColumns, TokenColumns
 from tests.data.notation import columns, shown, write
+from tests.qa_helpers import word_pieces
 
 ASKED = {"id": "q", "context": "the mat sat", "question": "who?"}
 CHOICE = {"context": "the cat.", "question": "where?", "choices": ["mat", "dog"], "label": 1}
@@ -276,7 +278,7 @@ REFUSED = {
         (("a.html", "<a/>"), "", r"\.jsonl, \.conllu, \.xml"),
         (("a.conll", "a O\n\nb x O\n"), "line 3", "3 columns, but 2"),
         (("a.conll", "a\tO\rb\tO\n"), "line 1", "carriage return"),
-        (("a.conll", "a\tB-first name\n"), "line 1", "blank"),
+        (("a.conll", "a\tB-first name\n"), "sentence in line 1", "blank"),
         ([{**WORDS, "ner_tags": ["O", "B-first\nname"]}], "line 1", "blank"),
         (("a.conll", "a\tO\n\nb\tO\u200b\n"), "sentence in line 3, word 1", "looks like 'O'"),
         (("a.conll", "a\tO\nb O\n"), "line 2", "1 columns, but 2"),
@@ -320,6 +322,30 @@ def test_what_files_and_data_sets_are_refused(tmp_path, load, case):
             load(Source("hub", rows), **dict(*options))
         with pytest.raises(ValueError, match="hub: holds no"):
             load(Source("hub", rows.select([])), **dict(*options))
+
+
+@pytest.mark.parametrize(
+    ("load", "row", "token"),
+    [
+        (data.load_texts, {"text": "a [SEP] b", "label": "x"}, "[SEP]"),
+        (data.load_texts, {"text": "a", "text_pair": "b[PAD]", "label": "x"}, "[PAD]"),
+        (data.load_squad, asked(question="who [CLS]?"), "[CLS]"),
+        (data.load_answered, asked("mat@4", context="the mat[SEP]"), "[SEP]"),
+        (partial(data.load_answered, require_questions=False), {**asked("mat@4"), "question": "[SEP]?"}, "[SEP]"),
+        (data.load_choices, {**CHOICE, "choices": ["mat", "a [SEP]"]}, "[SEP]"),
+        (data.load_sentences, {**WORDS, "tokens": ["the", "c[SEP]"]}, "[SEP]"),
+    ],
+)
+def test_special_tokens_in_texts(load, row, token):
+    tokenizer = word_pieces()
+    column, value = next((name, value) for name, value in row.items() if token in str(value))
+    known = json.loads(json.dumps({column: value}).replace(token, "[UNK] [CUE]"))
+    unasked = {"question": None} if column == "question" and isinstance(load, partial) else {}
+    good = [{**row, **known, "id": "g"}, {**row, **known, **unasked, "id": "h"}]
+    check_special_tokens(load(Source("hub", Dataset.from_list(good))), "a.jsonl", tokenizer)
+    rows = load(Source("hub", Dataset.from_list([*good, row])))
+    with pytest.raises(ValueError, match=rf"row 3: .*'\[{token[1:-1]}\]'"):
+        check_special_tokens(rows, "a.jsonl", tokenizer)
 
 
 @pytest.mark.parametrize("load", [getattr(data, name) for name in data.__all__ if name.startswith("load_")])

@@ -136,3 +136,11 @@ def test_a_backbone_from_the_hub_in_trouble_at_a_revision_and_from_the_cache(
     assert init() == written
     assert len(hub.requests) == asked
     assert TOKEN not in caplog.text + "".join(path.read_text() for path in (tmp_path / "out").glob("*.json"))
+
+
+def test_an_exported_folder_on_the_hub_is_refused_with_its_remedy(hub, tmp_path):
+    folder = init_checkpoint("cool", "tiny", tmp_path / "model")
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".json"}
+    hub.add(NAME, {**files, "export.json": b"{}", "model.onnx": b""})
+    with pytest.raises(OSError, match=f"hf download {NAME} --local-dir"):
+        FAMILIES["cool"].model.from_pretrained(NAME)

@@ -89,6 +89,7 @@ ROWS = {
     "one": labeled("ant", "ant"),
     "four": labeled("bee", "ant", "cat", "dog"),
     "none": labeled(None, None),
+    "ended": labeled("bee", "ant", text=["the cat", "the [SEP] cat"]),
     "other": labeled("bee", "dog"),
     "scores": labeled(0.5, 1, 2.5, 3),
     "one_class": labeled(*["ant"] * 4),

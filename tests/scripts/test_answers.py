@@ -108,13 +108,18 @@ def test_a_report_is_in_the_results_the_log_and_the_card(run, tmp_path, caplog):
     assert "(constant: 0.333333)" in card
 
 
-def test_weights_of_classes_change_the_loss_of_their_rows(run):
+def test_weights_of_classes_and_smoothing_change_the_loss_of_the_training_alone(run):
     losses = {}
-    for name, weights in {"none": None, "ant": ["ant=2"], "bee": ["bee=2"], "balanced": ["balanced"]}.items():
-        losses[name] = run("glue", "classes.jsonl", "train eval", name, class_weights=weights, learning_rate=1e-30)
-    values = {name: metrics["eval_loss"] for name, metrics in losses.items()}
-    assert values["balanced"] == pytest.approx(values["none"], rel=1e-5)
+    changes = {name: {"class_weights": [f"{name}=2"]} for name in ("ant", "bee")}
+    changes |= {"none": {}, "balanced": {"class_weights": ["balanced"]}, "smooth": {"label_smoothing_factor": 0.5}}
+    fixed = {"learning_rate": 1e-30, "max_steps": 3}  # all rows
+    for name, change in changes.items():
+        losses[name] = run("glue", "classes.jsonl", "train eval", name, **change, **fixed)
+    values = {name: metrics["train_loss"] for name, metrics in losses.items()}
+    assert values["balanced"] == pytest.approx(values["none"], rel=1e-3)
     assert values["ant"] > values["none"] < values["bee"]
+    assert values["smooth"] != pytest.approx(values["none"], rel=1e-4)
+    assert len({metrics["eval_loss"] for metrics in losses.values()}) == 1
 
 
 def test_columns_need_not_be_named_again(run, tmp_path, caplog):

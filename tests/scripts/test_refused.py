@@ -26,6 +26,7 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
         ("glue", "other.jsonl, line 2: the label 'dog'", {"validation_file": "other.jsonl"}),
         ("glue", "--ignore_mismatched_sizes", {"train_file": "two.jsonl", "model": "classifier"}),
         ("glue", "none.jsonl", {"train_file": "none.jsonl", "skip_unlabeled": True}),
+        ("glue", "ended.jsonl, row 2: a text has '[SEP]'", {"do": "train predict", "test_file": "ended.jsonl"}),
         ("glue", "No labels", {"do": "predict", "test_file": "texts.jsonl"}),
         ("glue", "pairs", {"validation_file": "pairs.jsonl"}),
         ("glue", "--max_seq_length 2", {"max_seq_length": 2}),

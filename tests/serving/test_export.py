@@ -1,6 +1,8 @@
 """`hf-localattn export`: graphs that answer like their models, alone in a folder and in pipelines; refusals."""
 
+import gc
 import json
+import multiprocessing
 import runpy
 from pathlib import Path
 
@@ -10,10 +12,11 @@ import torch
 from transformers import AutoConfig, AutoTokenizer, pipeline
 
 from hf_localattn import CoolConfig, CoolForQuestionAnswering, OnnxModel
+from hf_localattn.bundled import NEGATION
 from hf_localattn.cli import main
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
+from hf_localattn.graphs import EXPORT_SETTINGS, GRAPH, Graph
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.installed.exported import EXPORT_SETTINGS, GRAPH
 from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.names import read_config
 from hf_localattn.pretrained import load_tokenizer
@@ -365,3 +368,23 @@ def test_a_folder_is_a_model_of_its_pipeline(tmp_path, caplog):
         pipeline("text-classification", model=str(tmp_path))
     with pytest.raises(ValueError, match="scopes"):
         pipeline("negation", model=str(tmp_path))
+
+
+def answer_after_a_fork(graph):
+    gc.collect()  # of the parent's garbage, whose threads are not in this process
+    inputs = {name: np.ones((1, 3), np.int64) for name in graph.input_names}
+    return graph.run(graph.output_names, inputs)[0].tolist()
+
+
+def test_a_forked_process_leaves_the_graphs_of_its_parent():
+    """Also those that are garbage: to end their threads would wait forever."""
+    gc.disable()
+    try:
+        left, graph = Graph(NEGATION, 2), Graph(NEGATION, 2)
+        expected = answer_after_a_fork(graph)
+        left.itself = left
+        del left
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            assert pool.apply_async(answer_after_a_fork, (graph,)).get(60) == expected
+    finally:
+        gc.enable()

@@ -75,7 +75,7 @@ def test_a_fold_that_fails_ends_the_command_with_its_error(tmp_path, monkeypatch
 
 
 def test_training_stops_early_and_the_best_model_is_left(tmp_path):
-    main(options(tmp_path, *STOPPING, "--workers", "2", folds=2))
+    main(options(tmp_path, *STOPPING, "--workers", "2", "--keep_checkpoints", folds=2))
     for fold in (tmp_path / "fold-1", tmp_path / "fold-2"):
         after = state_of(fold)
         assert after["epoch"] == 3  # the best one, and two that are not better
@@ -100,6 +100,7 @@ def test_patience_is_not_renewed_when_a_run_is_resumed(tmp_path, monkeypatch):
             main(given)
     main(given)
     assert state_of(tmp_path)["epoch"] == 3
+    assert not list(tmp_path.glob("checkpoint-*"))  # nobody has asked for them
 
 
 @pytest.mark.parametrize(

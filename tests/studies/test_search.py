@@ -26,7 +26,7 @@ SPACE = {
 
 
 COMMON = "--family cool --backbone tiny --local_config num_local_layers=1 --max_seq_length 16 --max_steps 2 --use_cpu"
-COMMON += " --train_file sample:reviews.csv --validation_file sample:reviews.csv --disable_tqdm true"
+COMMON += " --train_file sample:reviews.csv --validation_file sample:reviews.csv --disable_tqdm true --save_steps 7"
 
 
 def options(output_dir, space, *more):

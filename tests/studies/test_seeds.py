@@ -19,12 +19,14 @@ def options(output_dir, more):
     return [*COMMON.split(), "--output_dir", str(output_dir), *more.split()]
 
 
-def test_seeds_are_runs_with_a_summary_and_more_of_them_may_follow(tmp_path):
+def test_seeds_are_runs_with_a_summary_and_more_of_them_may_follow(tmp_path, caplog):
+    caplog.set_level("INFO", "hf_localattn")
     main(options(tmp_path / "out", "--seeds 5 2 --workers 2"))
     weights = tmp_path / "out" / "seed-2" / "model.safetensors"
     before = weights.stat().st_mtime_ns
     metrics = main(options(tmp_path / "out", "--seeds 5 2 7"))
     assert weights.stat().st_mtime_ns == before
+    assert "To use one model, choose it by validation scores" in caplog.text
     results = json.loads((tmp_path / "out" / "seeds.json").read_text())["seeds"]
     assert list(results) == ["5", "2", "7"]
     losses = [run["eval_loss"] for run in results.values()]

@@ -163,7 +163,7 @@ class Model:
             room = size - self.tokenizer.num_special_tokens_to_add(pair=True)
         most = min(MOST_QUESTION_TOKENS, room - min(FEWEST_NEW_TOKENS, room // 2))
         if len(offsets) > most:
-            print(f"warning: a question of {len(offsets)} tokens is cut to {most}: {question[:60]}", file=sys.stderr)
+            print(f"warning: a question of {len(offsets)} tokens is cut to {most}: {question[:60]!r}", file=sys.stderr)
             question = question[: offsets[most - 1][1]]
         room -= min(len(offsets), most)
         stride = min(size // 2, STRIDE)
