@@ -51,20 +51,12 @@ RUNS = [
     ("swag", "swag.csv", {}),
     ("qg", "answered.jsonl", {}),
 ]
-PLACES = {"in a checkpoint": ("_save_rng_state", 4), "in the last save": ("save_state", 4)}
-"""Where else a run is killed, of any task: the method and the step."""
+ELSEWHERE = [(*RUNS[1], "_save_rng_state", 4), (*RUNS[0], "save_state", 4)]
+"""Runs that are killed in a checkpoint, and in the last save, as those of any task."""
 
 
 @pytest.mark.parametrize(
-    ("script", "data", "options", "method", "step"),
-    [
-        *((*run, "training_step", 3) for run in RUNS),
-        *(
-            pytest.param(*run, *place, id=f"{name} {i}")
-            for i, run in enumerate(RUNS[:2])
-            for name, place in PLACES.items()
-        ),
-    ],
+    ("script", "data", "options", "method", "step"), [*((*run, "training_step", 3) for run in RUNS), *ELSEWHERE]
 )
 def test_a_killed_run_ends_as_if_it_had_not_been(script, data, options, method, step, begin, tmp_path, caplog):
     whole = begin(script, data, step=None, out="whole", **options)
