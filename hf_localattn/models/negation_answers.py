@@ -32,7 +32,7 @@ _ANSWER = re.compile(
 )
 _AFTER_ANSWER = re.compile(r"\s*(?:$|[;,.]\s*(?=\S|$)|\s[-\u2013\u2014]+\s+|\|\s*)|\s*(?=\()|\t\s*| {2,}")
 
-_REPLY = r"(?:A(?:nswer)?:\s*)?"
+_REPLY = r"(?:(?:Answer|A):\s*)?"
 
 # A finding: a few words without a mark that ends a sentence or separates.
 _FINDING = re.compile(
@@ -41,7 +41,7 @@ _FINDING = re.compile(
 _SEPARATOR = re.compile(
     rf"\s*(?:[:=?]|\.{{3,}}|_{{3,}}|\s[-\u2013\u2014]{{1,2}}(?=\s))\s*{_REPLY}|\s+(?=\[[^\]\s]+\])"
 )
-_BEFORE_FINDING = re.compile(r"(?:[.;,]|(?<!\w)Q(?:uestion)?:)\s+")
+_BEFORE_FINDING = re.compile(r"(?:[.;,]|(?<!\w)(?:Question|Q):)\s+")
 _LAST_MARK = re.compile(r"\s*[;,]\s*")
 _LAST_SIGN = re.compile(r"\s(?=[-+]$)")
 _WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
