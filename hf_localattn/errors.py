@@ -139,7 +139,11 @@ def loading(what: str, name: str) -> Iterator[None]:
             ) from error
         from huggingface_hub import constants  # imported already by what has failed
 
-        network = "unset HF_HUB_OFFLINE" if constants.HF_HUB_OFFLINE else "without a network set HF_HUB_OFFLINE=1"
+        network = (
+            "for the Hub, a network and no HF_HUB_OFFLINE"
+            if constants.HF_HUB_OFFLINE
+            else "without a network set HF_HUB_OFFLINE=1"
+        )
         raise OSError(
             f"Cannot load the {what} {name!r}: {error} -- Check the path of a folder; {network}; for a private"
             " repository run `hf auth login`."

@@ -201,6 +201,8 @@ def family_notes(name: str) -> dict[str, Any]:
         notes: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
         missing = [key for key in NOTES if key not in notes]
         problem = f"{path} has no {', '.join(map(repr, missing))}" if missing else ""
+    except FileNotFoundError:
+        problem = f"{path}, the text of its cards, is missing"
     except (ImportError, OSError, yaml.YAMLError, TypeError) as error:
         problem = str(error)
     if problem:

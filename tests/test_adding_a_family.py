@@ -60,6 +60,7 @@ class BadModel(BadPreTrainedModel):
 BAD = {
     "lacks_a_head": ({}, "no class BadForQuestionAnswering"),
     "fails": ({"entry.py": "import not_there"}, "No module named 'not_there'"),
+    "lacks_a_card": ({"card.yaml": None}, "card.yaml, the text of its cards, is missing"),
     "half_a_card": ({"card.yaml": "title: T"}, "card.yaml has no 'summary'"),
     "takes_a_file": ({"models/masking.py": ""}, "masking.py has the name of a file"),
     "takes_a_name": (
@@ -81,6 +82,7 @@ for name in json.loads(sys.argv[1]):
     except ValueError as error:
         told[name] = str(error)
 assert {"cool", "sla-bert", "oa-xlnet", "sam-roberta"} == set(FAMILIES)
+assert "bert" not in family_names()  # a name that is refused is nobody's
 hf_localattn.CoolConfig()
 print(json.dumps(told))
 """
@@ -122,6 +124,8 @@ def site(tmp_path_factory):
         family = "cool" if name == "clash" else name
         (source / name / "models").mkdir(parents=True)
         for path, text in {**FILES, **changed}.items():
+            if text is None:
+                continue
             (source / name / path.replace("NAME", name)).write_text(text.replace("NAME", name))
         entry_point = f'[project.entry-points."hf_localattn.families"]\n{family} = "{name}"\n'
         (source / "pyproject.toml").write_text(f'[project]\nname = "{name}"\nversion = "1"\n{entry_point}')

@@ -64,10 +64,10 @@ def register(family: Family | str) -> Family:
     """
     if isinstance(family, str):
         add_models(family)
-        entry: Family = import_module(f"{family}.entry").FAMILY
+        entry = register(import_module(f"{family}.entry").FAMILY)
         if entry.name not in family_packages():
             add_family(entry.name, family)
-        return register(entry)
+        return entry
     is_taken = family.name in CONFIG_MAPPING or family.name == NO_FAMILY
     if is_taken and FAMILIES.get(family.name) is not family:
         raise ValueError(f"{family.name!r} is the name of another model")

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from huggingface_hub.utils.tqdm import enable_progress_bars
@@ -52,8 +52,8 @@ def _downloaded(checkpoint: str, arguments: Mapping[str, Any], *, weights: bool)
     for name in (*JUDGED_ON_HUB, *(JUDGED_WITH_WEIGHTS if weights else ())):
         if path := _cached(checkpoint, name, options):
             folder = path.parent
-            snapshot = folder.parent if options.get("subfolder") else folder
-            options["revision"] = snapshot.name  # all are of one commit
+            depth = len(PurePosixPath(options.get("subfolder") or "").parts)
+            options["revision"] = (folder, *folder.parents)[depth].name  # all are of one commit
     return folder
 
 

@@ -335,5 +335,5 @@ def known_entries(content: Mapping[str, Any], where: str) -> dict[str, Any]:
         CheckpointError: An entry is more than data, or the model is no text encoder.
     """
     refuse(judge_config("config.json", content), where, [REFUSED])
-    known = (CONFIG.keys() | _declared(content["model_type"])) - LEFT_OUT
-    return {name: value for name, value in content.items() if name in known}
+    entries = (CONFIG.keys() | _declared(content["model_type"])) - LEFT_OUT
+    return {name: value for name, value in content.items() if name in entries}

@@ -74,14 +74,16 @@ class NegationFinder:
         """
         parts: list[tuple[int, Piece | Answer]] = []
         for index, text in enumerate(texts):
-            given = None if sentences is None else sentences[index]
-            parts += [(index, part) for part in self._read(text, reading, given)]
+            divided = None if sentences is None else sentences[index]
+            parts += [(index, part) for part in self._read(text, reading, divided)]
         pieces = [part for _, part in parts if isinstance(part, Piece)]
-        found = iter(self.find([piece.words for piece in pieces], reading, [piece.cue for piece in pieces]))
+        findings_of_pieces = iter(
+            self.find([piece.words for piece in pieces], reading, [piece.cue for piece in pieces])
+        )
         results: list[list[dict[str, Any]]] = [[] for _ in texts]
         for index, part in parts:
             if isinstance(part, Piece):
-                results[index] += [describe(texts[index], part, finding) for finding in next(found)]
+                results[index] += [describe(texts[index], part, finding) for finding in next(findings_of_pieces)]
             elif part.kind is not None:
                 results[index].append(describe_answer(texts[index], part))
         return results

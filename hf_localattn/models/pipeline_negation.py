@@ -95,8 +95,8 @@ class NegationPipeline(Pipeline):
     def _forward(self, inputs: dict[str, Any], **settings: Any) -> dict[str, Any]:
         texts = inputs["text"]  # a list of them in a batch
         reading = Reading(**settings)
-        found = self.finder([texts] if isinstance(texts, str) else texts, reading)
-        return {"negations": found[0] if isinstance(texts, str) else found}
+        findings = self.finder([texts] if isinstance(texts, str) else texts, reading)
+        return {"negations": findings[0] if isinstance(texts, str) else findings}
 
     def postprocess(self, outputs: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the cues of a text."""

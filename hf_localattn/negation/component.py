@@ -77,8 +77,8 @@ class NegationComponent:
         """Annotate documents; the sentences of `batch_size` documents are read together."""
         for docs in minibatch(stream, batch_size):
             names = [f"The document {doc.text[:20]!r}" for doc in docs]
-            found = self.finder.read([doc.text for doc in docs], names, [_sentences(doc) for doc in docs])
-            for doc, findings in zip(docs, found, strict=True):
+            findings_of_docs = self.finder.read([doc.text for doc in docs], names, [_sentences(doc) for doc in docs])
+            for doc, findings in zip(docs, findings_of_docs, strict=True):
                 self._annotate(doc, findings)
                 yield doc
 

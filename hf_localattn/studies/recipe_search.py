@@ -82,10 +82,10 @@ class RecipeSearch:
 
     def _arguments(self) -> dict[str, Any]:
         """Return what may not change when the command is repeated: its options, its files, and the recipes."""
-        known = all_options(*argument_classes(self.command.task))
+        options = all_options(*argument_classes(self.command.task))
         words = []
         for name, value in sorted(self.command.options.items()):
-            if known[name].result not in (FREE, GROWS):
+            if options[name].result not in (FREE, GROWS):
                 words += [f"--{name}", *(map(str, value) if isinstance(value, list) else [format_value(value)])]
         names = [recipe.name for recipe in self.recipes]
         return {"command": shlex.join(words), "recipes": names, **self.command.digests()}
@@ -263,8 +263,8 @@ class RecipeSearch:
     def _comparison(self, ranked: list[Candidate]) -> Comparison:
         """Return all candidates and rivals, and what the table says."""
         others = [candidate for candidate in self.tried.values() if candidate.score is None]
-        known = {candidate.name for candidate in (*ranked, *others)}
-        others += [Candidate(recipe.name) for recipe in self.recipes if recipe.name not in known]
+        ended = {candidate.name for candidate in (*ranked, *others)}
+        others += [Candidate(recipe.name) for recipe in self.recipes if recipe.name not in ended]
         best = ranked[0]
         where = "the validation rows" if self.num_folds is None else f"{self.num_folds} folds of the training rows"
         text = [f"{best.name} is kept: it has the best {self.metric} on {where}."]

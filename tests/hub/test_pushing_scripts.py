@@ -8,7 +8,7 @@ from huggingface_hub import ModelCard
 
 from hf_localattn import CoolForSequenceClassification
 from hf_localattn.hub import TrainingRecord
-from hf_localattn.resources import reading_comprehension, tiny_backbone
+from hf_localattn.resources import reading_comprehension
 from tests.hub.conftest import TOKEN
 from tests.programs import programs, run_program
 from tests.script_helpers import load_main
@@ -102,18 +102,13 @@ def test_a_hub_that_refuses_is_told_before_training_and_else_a_complete_folder_l
 
 def test_what_the_readme_trains_arrives_on_the_hub_and_answers(hub, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rows = [{"text": "A warm and funny film.", "label": 1}, {"text": "Dull from start to end.", "label": 0}]
-    (tmp_path / "rows.json").write_text(json.dumps(rows * 4))
     namespace = {}
     (train, _), (use, _) = programs("README.md")
-    for name, other in {
-        '"roberta-base"': repr(str(tiny_backbone())),
-        '"cornell-movie-review-data/rotten_tomatoes"': '"json", data_files="rows.json"',
-        "learning_rate=1e-3": 'learning_rate=1e-3, report_to="none", use_cpu=True',
-    }.items():
-        assert name in train
-        train = train.replace(name, other)
-    run_program(train, "", "README.md", namespace)
-    assert {"model.safetensors", "modeling_sam_roberta.py", "tokenizer.json"} <= {*hub.files("somebody/my-classifier")}
-    run_program(use, "", "README.md", namespace)
+    steps, folder = "max_steps=60", '"my-classifier"'
+    assert steps in train
+    assert folder in use
+    train = train.replace(steps, f'max_steps=2, hub_model_id="{NAME}", report_to="none", use_cpu=True')
+    run_program(f"{train}trainer.push_to_hub()", "", "README.md", namespace)
+    assert {"model.safetensors", "modeling_sam_roberta.py", "tokenizer.json"} <= {*hub.files(NAME)}
+    run_program(use.replace(folder, f'"{NAME}"'), "", "README.md", namespace)
     assert namespace["classify"]("Dull.")[0]["label"] in ("bad", "good")

@@ -102,7 +102,7 @@ ROWS = {
     "stsb": labeled(0.5, 5.0, 2.0, 1.0, **PAIRS),
     "names": SENTENCES,
     "tokens": [{"tokens": row["tokens"]} for row in SENTENCES],
-    "hidden": [{"tokens": ["\u200b"], "ner_tags": ["O"]}],
+    "hidden": [{"tokens": ["\u200b", "\u200b"], "ner_tags": ["O", "B-PER"]}],
     "gaps": [{"tokens": [], "ner_tags": []}, SENTENCES[0], {"tokens": ["\u200b"], "ner_tags": ["O"]}, SENTENCES[2]],
     "cars": [{"tokens": ["the"], "ner_tags": ["B-car"]}],
     "letters": [{"context": "the cat", "choices": ["mat", "dog", "red"], "label": letter} for letter in "ABC"],

@@ -18,7 +18,7 @@ DATA = {"glue": "classes.jsonl", "ner": "names.jsonl", "swag": "swag.csv"}
         ("glue", "Nothing to do", {"do": ""}),
         ("glue", "'copa'", {"task_name": "copa"}),
         ("glue", "--do_regression", {"task_name": "cola", "do_regression": False}),
-        ("glue", "'a,b,c'", {"text_column_names": "a,b,c"}),
+        ("glue", "'text,text,label'", {"text_column_names": "text,text,label"}),
         ("glue", "bleu is not for", {"metric_name": "bleu"}),
         ("glue", "f1 is not for", {"metric_name": "f1"}),
         ("glue", "loss, accuracy, macro_f1; got 'f1'", {"metric_for_best_model": "f1"}),

@@ -75,7 +75,7 @@ def test_push_makes_a_space_that_pins_the_commit_and_keeps_what_was_written_ther
 
 def test_the_program_is_short_and_needs_no_other_module(reader):
     text = space_files(reader, MODEL, "1" * 40)["app.py"]
-    assert len(text.encode()) <= 15_500
+    assert len(text.encode()) <= 16_000
     imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imports}
     modules -= {"html", "itertools", "json", "pathlib", "threading", "types", "collections.abc", "typing"}

@@ -67,7 +67,7 @@ def test_values_of_a_file_have_their_types(tmp_path):
     ("content", "message"),
     [
         ('{"max_steps": true}', "--max_steps needs a value"),
-        ("[1]", "expected an object"),
+        ("[1]", "is a list"),
         ("{\n", "line 2, column 1"),
         ('{"lerning_rate": 1}', r"Unknown option lerning_rate.*learning_rate\?"),
         ('{"learning_rate": "fast"}', "learning_rate is 'fast'"),
