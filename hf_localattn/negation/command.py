@@ -90,6 +90,8 @@ def negation(
         find.reading.check_text(source.text, source.name)
         if "negations" in source.row and not as_table:
             raise ValueError(f"{source.name}: has a column 'negations' already: rename it, or write a --table.")
+        if as_table and (taken := [name for name in CELLS if name in source.row and name != text_column]):
+            raise ValueError(f"{source.name}: has a column {taken[0]!r} already: rename it, or write --json.")
     try:
         write_table = Table(text_column).lines if as_table else None
         for source, findings in zip(sources, find.pipe(source.text for source in sources), strict=True):

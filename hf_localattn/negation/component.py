@@ -137,6 +137,7 @@ def _keep(doc: Doc, findings: list[dict[str, Any]]) -> dict[int, tuple[int, int]
             name: [[span["start"] - place, span["end"] - place] for span in finding[name]] for name in ("cue", "scope")
         }
         kept.append({name: finding[name] for name in ("kind", "type", "score", "scope_score")} | spans)
+        kept[-1]["words"] = [span["text"] for span in finding["cue"]]
         for span in finding["scope"]:
             for token in tokens.between(span["start"], span["end"]):
                 start = tokens.starts[token]
@@ -189,8 +190,8 @@ def negations(doc: Doc) -> list[dict[str, Any]]:
     for place in sorted(key[2] for key in doc.user_data if key[0] == "._." and key[1] == CUES):
         for finding in doc.user_data[_key(CUES, place)]:
             spans = {name: tokens.of(finding[name], place) for name in ("cue", "scope")}
-            if spans["cue"]:  # a slice may be without it
-                described.append({**finding, **spans})
+            if _is_cue(doc, spans["cue"], finding):
+                described.append({name: finding[name] for name in finding if name != "words"} | spans)
     return described
 
 
@@ -244,7 +245,13 @@ def negation_cue_tokens(span: Span) -> list[int] | None:
         if place + end > 0 and place + start < length:  # a slice may be without it
             part = span.doc.char_span(max(place + start, 0), min(place + end, length), alignment_mode="expand")
             tokens.update(range(part.start, part.end))
-    return sorted(tokens)
+    return sorted(tokens) if _is_cue(span.doc, tokens, finding) else []
+
+
+def _is_cue(doc: Doc, tokens: Iterable[int], finding: dict[str, Any]) -> bool:
+    """Return False for a cue that was cut off: its place is outside the document, or in another one joined to it."""
+    text = "".join("".join(doc[token].text.split()) for token in sorted(tokens))
+    return any("".join(word.split()) in text for word in finding["words"])
 
 
 def negation_cue(span: Span) -> Span | None:

@@ -167,3 +167,10 @@ def test_files_that_would_be_misread_are_refused(name, content, message, tmp_pat
 def test_a_text_that_is_too_long_is_refused(tmp_path, capsys):
     words = ["negation", "None.", "--max_characters", "3"]
     assert_one_line_error(lambda: main(words), "max_characters", tmp_path / "none", capsys)
+
+
+def test_a_table_has_no_two_columns_of_one_name(tmp_path, capsys):
+    (tmp_path / "notes.csv").write_text("score,text\n3,No fever.\n")
+    with pytest.raises(SystemExit):
+        main(["negation", str(tmp_path / "notes.csv"), "--table"])
+    assert "notes.csv, line 2: has a column 'score' already" in capsys.readouterr().err

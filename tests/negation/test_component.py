@@ -181,6 +181,13 @@ CHANGED = {
 }
 
 
+def test_a_cue_that_was_cut_off_is_none_in_a_joined_document():
+    doc = pipeline_of()(TEXT)
+    joined = Doc.from_docs([doc[5:9].as_doc(copy_user_data=True), doc[3:5].as_doc(copy_user_data=True)])
+    fever = joined.ents[-1]
+    assert (fever.text, fever._.negex, fever._.negation_cue, fever._.negation_cue_tokens) == ("fever", True, None, [])
+
+
 @pytest.mark.parametrize(("change", "expected"), CHANGED.values(), ids=CHANGED)
 def test_what_spacy_does_to_documents_changes_no_answer(change, expected):
     doc = pipeline_of()(TEXT)
