@@ -147,11 +147,11 @@ def verify(
     ] = False,
     with_diff: Annotated[bool, Option("--diff", help="Show the lines in which code files differ.")] = False,
 ) -> None:
-    """Compare the code files of a checkpoint with those of this package, without running them.
+    """Judge a checkpoint of a family as loading does, and compare its code with this package's, without running it.
 
-    Files and entries that differ, are missing or are extra are printed, then what was not judged, settings that change
-    what the model reads, and files that a load does not read. The exit code is 0 if all code is equal, and 1 if it is
-    not.
+    Printed are files and entries that loading refuses; code that differs, is missing or is extra; what is allowed and
+    should be known, such as templates and settings that change what the model reads; then what was not judged, and
+    files that a load does not read. The exit code is 0 if nothing is refused and all code is equal, otherwise 1.
     """
     look_for_hub(checkpoint.partition("@")[0])
     from hf_localattn.hub.verify import verify_checkpoint

@@ -22,8 +22,8 @@ from hf_localattn.errors import CheckpointError, hub_upload_errors
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import A_LINK, STAGING, claimed, is_regular
 from hf_localattn.hub.model_card import CARD, write_card
-from hf_localattn.hub.record import RECORD
-from hf_localattn.hub.verify import MISSING, CodeFile, verify_checkpoint
+from hf_localattn.hub.record import RECORD, TrainingRecord
+from hf_localattn.hub.verify import EXTRA, MISSING, CodeFile, verify_checkpoint
 from hf_localattn.installed.policy import REFUSED, TEMPLATES, check_folder, harmless, is_read, matches
 from hf_localattn.installed.policy_table import READ
 from hf_localattn.names import read_config
@@ -78,9 +78,10 @@ def push_checkpoint(
         OSError: The Hub cannot be reached, or refuses the upload.
     """
     folder = Path(checkpoint)
-    check_checkpoint(folder)
+    extra = check_checkpoint(folder)
+    TrainingRecord.load(folder)  # of which the card tells
     api = HfApi(token=token)
-    names = shared_files(folder)
+    names = [name for name in shared_files(folder) if name not in extra]
     command = ["hf-localattn", "push", str(folder), repo_id]
     if private:
         command.append("--private")
@@ -170,12 +171,15 @@ def shared_files(folder: Path) -> list[str]:
     return [name for name in names if (folder / name).is_file() and _matches(name, SHARED)]
 
 
-def check_checkpoint(folder: Path, where: Path | None = None) -> None:
-    """Refuse a folder that must not be uploaded. Warn if code files differ from the package's.
+def check_checkpoint(folder: Path, where: Path | None = None) -> set[str]:
+    """Refuse a folder that must not be uploaded. Warn if code files differ from the package's, or are extra.
 
     Args:
         folder: The folder.
         where (*optional*, defaults to `folder`): Folder for messages.
+
+    Returns:
+        The names of extra code files, which are not uploaded.
     """
     where = where or folder
     shared_files(folder)
@@ -193,7 +197,9 @@ def check_checkpoint(folder: Path, where: Path | None = None) -> None:
     code = [file for file in others if _matches(file.name, SHARED) or file.verdict == MISSING]
     if code and folder == where:
         differing = ", ".join(f"{file.label} ({file.verdict})" for file in code)
-        logger.warning("The code of %s differs from hf_localattn %s: %s.", where, __version__, differing)
+        note = " What is extra is not uploaded." if any(file.verdict == EXTRA for file in code) else ""
+        logger.warning("The code of %s differs from hf_localattn %s: %s.%s", where, __version__, differing, note)
+    return {file.name for file in code if file.verdict == EXTRA}
 
 
 def published_text(api: HfApi, repo_id: str, name: str, **where: Any) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import StrictInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from hf_localattn.errors import printable, shorten
 from hf_localattn.files import atomic_write
 from hf_localattn.names import NO_SCORES, RESULTS, RIVALS
 from hf_localattn.parsing import format_json, read_json
@@ -162,7 +163,12 @@ class TrainingRecord:
         try:
             return TypeAdapter(cls).validate_json(path.read_bytes())
         except ValueError as error:
-            raise ValueError(f"{path} is not a record of a training run: {error}") from None
+            details: Any = getattr(error, "errors", list)()  # of pydantic
+            place = ".".join(map(str, details[0]["loc"])) if details else ""
+            value = f"`{printable(place)[:80]}` is {shorten(details[0]['input'])}" if place else "it cannot be read"
+            raise ValueError(
+                f"{path} is not a record of a training run: {value}. Train the model again, or remove the file."
+            ) from None
 
 
 def read_stock_record(folder: str | os.PathLike[str], task: str | None) -> TrainingRecord | None:

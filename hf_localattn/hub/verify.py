@@ -110,7 +110,7 @@ class Verification:
     def size(self) -> str:
         """Number and size of the files that are equal to the package's, as text."""
         equal = [file.size for file in self.files if file.verdict == EQUAL]
-        return f"{len(equal)} files, {_kilobytes(sum(equal))}"
+        return f"{len(equal)} {'file' if len(equal) == 1 else 'files'}, {_kilobytes(sum(equal))}"
 
     def report(self, *, with_equal: bool = False, with_diff: bool = False) -> str:
         """Return the files, one a line, a summary, and what was not judged.
@@ -126,8 +126,12 @@ class Verification:
             lines.append(": ".join(filter(None, parts)))
             if with_diff:
                 lines += file.diff
-        differs = f"Not equal: {len(self.others)} files or entries differ. " if self.others else ""
-        lines.append(f"{differs}Equal to hf_localattn {self.compared_with}: {self.size}.")
+        version = f"hf_localattn {self.compared_with}"
+        if self.others:
+            count = f"{len(self.others)} files or entries" if len(self.others) > 1 else "1 file or entry"
+            lines.append(f"Not equal to {version}: {count}. Of its other code, {self.size}, each file is equal.")
+        else:
+            lines.append(f"Equal to {version}: {self.size}.")
         lines.append(SCOPE)
         if self.unread:
             # Files of the folder itself come first: a training's own checkpoints have many more.
@@ -171,7 +175,7 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     comparison.compare_code(name for name in names if name.endswith(CODE))
     for name in names - {file.name for file in comparison.files}:
         comparison.note_other(name)
-    files = sorted(comparison.files, key=lambda file: (file.name, file.note))
+    files = sorted({*comparison.files}, key=lambda file: (file.name, file.note))
     return Verification(tuple(files), unread=tuple(sorted(comparison.unread)))
 
 

@@ -22,15 +22,13 @@ from hf_localattn.installed.policy import (
     LEFT_OUT,
     REFUSED,
     UNKNOWN,
-    Family,
-    allow_family,
     check_folder,
-    is_family,
     judge_config,
     known_entries,
     problem_of_type,
     refuse,
 )
+from hf_localattn.installed.policy_kinds import Family, allow_family, is_family
 from hf_localattn.models.fields import field_types
 
 logger = logging.get_logger(__name__)

@@ -16,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from hf_localattn.errors import CheckpointError
 from hf_localattn.graphs import EXPORT_SETTINGS
-from hf_localattn.installed.policy import check_folder
+from hf_localattn.installed.policy import NO_SAFETENSORS, check_folder
 from hf_localattn.installed.policy_table import CONVERSION
 
 LOCATION = ("cache_dir", "revision", "token", "local_files_only", "force_download", "subfolder")
@@ -90,9 +90,7 @@ def as_data(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
         with quiet_weights():
             yield
     except SafetensorError as error:
-        raise CheckpointError(
-            f"{name_or_path}: the weights are no safetensors file ({error}). Save them again with `save_pretrained`."
-        ) from error
+        raise CheckpointError(f"{name_or_path}: a file of its weights: {NO_SAFETENSORS.format(error)}") from error
     except OSError as error:
         is_absence = "safetensors" in str(error) and " file named" in str(error)  # which transformers says
         is_answer = is_absence or hasattr(error, "response")  # it looks for a conversion, too

@@ -7,21 +7,32 @@ knows a field that the table does not have.
 
 from __future__ import annotations
 
+import codecs
 import os
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
 
 from hf_localattn import __version__
 from hf_localattn.errors import CheckpointError, shorten
 from hf_localattn.files import A_LINK, is_regular
+from hf_localattn.installed.policy_kinds import (
+    KINDS,
+    are_names,
+    are_shards,
+    are_templates,
+    family_named,
+    is_data,
+    is_family,
+    settings_of,
+)
 from hf_localattn.installed.policy_table import (
-    ATTENTIONS,
     CONFIG,
     CONVERSION,
     ENCODER_DECODERS,
@@ -36,12 +47,11 @@ from hf_localattn.installed.policy_table import (
     REMEDIES,
     SPECIAL_TOKENS,
     TOKENIZER,
-    TOKENIZERS,
     TOLD,
     WEIGHT_INDEX,
     Rule,
 )
-from hf_localattn.names import default_fields, default_settings, family_names
+from hf_localattn.names import family_names
 from hf_localattn.parsing import parse_json, read_json, read_utf8
 
 # Verdicts
@@ -50,146 +60,12 @@ REFUSED = "refused"
 UNKNOWN = "unknown"  # refused, or left out of the configuration of a stock model
 
 TEMPLATES = "additional_chat_templates"
+A_TEMPLATE = "a template, which Jinja runs in a sandbox when a chat is formatted"
+
+NO_SAFETENSORS = "it is no safetensors file ({}). Save the model again with `save_pretrained`."
 
 LEFT_OUT = {"auto_map", "custom_pipelines", "_name_or_path", "name_or_path"}
 """Entries that reach no configuration: the package's code is used, and the caller's name."""
-
-FILE = re.compile(r"[\w.-]+")  # a name without a folder
-ADDED_TOKEN = {"__type", "content", "id", "lstrip", "normalized", "rstrip", "single_word", "special"}
-
-
-class Kind(NamedTuple):
-    """Values that an entry may have."""
-
-    description: str
-    holds: Callable[[Any], bool]
-
-
-def _is_data(value: Any, levels: int = 8) -> bool:
-    if isinstance(value, list | tuple):
-        return levels > 0 and all(_is_data(part, levels - 1) for part in value)
-    if isinstance(value, dict):  # infinity and NaN, as transformers writes them
-        return value.keys() == {"__float__"} and isinstance(value["__float__"], str)
-    return value is None or isinstance(value, bool | int | float | str)
-
-
-def _is_token(value: Any) -> bool:
-    if isinstance(value, dict):
-        is_token = isinstance(value.get("content"), str) and value.keys() <= ADDED_TOKEN
-        return is_token and all(map(_is_data, value.values()))
-    return isinstance(value, str | None)
-
-
-def _is_template(name: Any, text: Any) -> bool:
-    return isinstance(name, str) and isinstance(text, str) and FILE.fullmatch(name) is not None
-
-
-def _are_templates(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(_is_template(*item) for item in value.items())
-    if not isinstance(value, list):
-        return isinstance(value, str | None)
-    is_named = all(isinstance(part, dict) and part.keys() == {"name", "template"} for part in value)
-    return is_named and all(_is_template(part["name"], part["template"]) for part in value)
-
-
-def _are_tokens(value: Any) -> bool:
-    parts = value.values() if isinstance(value, dict) else value
-    return isinstance(value, dict | list | None) and all(map(_is_token, parts or ()))
-
-
-def _is_code(value: Any, levels: int = 8) -> bool:
-    if isinstance(value, dict | list):
-        parts = value.values() if isinstance(value, dict) else value
-        return levels > 0 and all(_is_code(part, levels - 1) for part in parts)
-    return isinstance(value, str | None)
-
-
-def _is_tokenizer(value: Any) -> bool:
-    if not isinstance(value, str):
-        return value is None
-    name = value.removesuffix("Fast")
-    of_families = map(_tokenizer_of, (*family_names(), *_others))
-    return name in TOKENIZERS or value == "PreTrainedTokenizerFast" or name.lower() in of_families
-
-
-def _is_attention(value: Any) -> bool:
-    names = value.values() if isinstance(value, dict) else (value,)
-    return all(name in (None, *ATTENTIONS) for name in names)
-
-
-def _are_names(value: Any) -> bool:
-    is_list = isinstance(value, list | None)
-    return is_list and all(isinstance(name, str) and name.isidentifier() for name in value or ())
-
-
-def _are_labels(value: Any) -> bool:
-    return value is None or (isinstance(value, dict) and all(isinstance(part, str | int) for part in value.values()))
-
-
-def _are_shards(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(shard, str) and FILE.fullmatch(shard) and shard.endswith(".safetensors") for shard in value.values()
-    )
-
-
-KINDS: Mapping[str, Kind] = {
-    "attention": Kind(f"one of {', '.join(ATTENTIONS)}", _is_attention),
-    "code": Kind("names of classes", _is_code),
-    "data": Kind("a number, a text, true, false, null, or a list of these", _is_data),
-    "length": Kind("a whole number above 0", lambda value: value is None or (type(value) is int and value > 0)),
-    "names": Kind("a list of names of classes", _are_names),
-    "labels": Kind("an object of labels", _are_labels),
-    "object": Kind("an object", lambda value: isinstance(value, dict | None)),
-    "template": Kind("a text, or several by name", _are_templates),
-    "text": Kind("a text", lambda value: isinstance(value, str | None)),
-    "token": Kind("a token", _is_token),
-    "tokenizer": Kind("a tokenizer that needs no library besides tokenizers", _is_tokenizer),
-    "tokens": Kind("a list or an object of tokens", _are_tokens),
-    "weights": Kind("an object with the name of a safetensors file beside it for each weight", _are_shards),
-}
-
-
-class Family(NamedTuple):
-    """Entries that checkpoints of a family may set, besides those of all models."""
-
-    fields: frozenset[str]
-    backbones: frozenset[str] = frozenset()
-    settings: Mapping[str, Any] = MappingProxyType({})  # of its tokenizer, with their defaults
-
-
-_others: dict[str, Family] = {}
-
-
-def allow_family(name: str, family: Family) -> None:
-    """Let checkpoints be of a family that is not the package's."""
-    _others[name] = family
-
-
-def is_family(model_type: Any) -> bool:
-    """Return True for the model type of a family."""
-    return isinstance(model_type, str) and (model_type in _others or model_type in family_names())
-
-
-def family_named(model_type: str) -> Family:
-    """Return what the checkpoints of a family may set."""
-    if model_type in _others:
-        return _others[model_type]
-    return Family(frozenset(default_fields(model_type)), settings=default_settings(model_type))
-
-
-def _tokenizer_of(model_type: str) -> str:
-    """Return the name of the tokenizer of a family in lower case."""
-    return f"{model_type.replace('-', '')}tokenizer"
-
-
-def settings_of(content: Mapping[str, Any], model_type: str | None) -> Mapping[str, Any]:
-    """Return the settings of a tokenizer, with their defaults, by the class that its file names or by its family."""
-    name = content.get("tokenizer_class")
-    if isinstance(name, str):
-        by_class = {_tokenizer_of(family): family for family in (*family_names(), *_others)}
-        model_type = by_class.get(name.removesuffix("Fast").lower())
-    return {} if model_type is None else family_named(model_type).settings
 
 
 @cache
@@ -267,9 +143,11 @@ def judge_tokens(
     yield from judge_entries(
         file, content, {**dict.fromkeys(tokens, "token"), **dict.fromkeys(names, "data"), **rules}
     )
+    if content.get("chat_template") and are_templates(content["chat_template"]):
+        yield Finding(file, NAMED, f"`chat_template` is {A_TEMPLATE}", "chat_template")
     for name, default in settings.items():
         value = content.get(name, default)
-        if value != default and _is_data(value):
+        if value != default and is_data(value):
             yield Finding(file, NAMED, f"`{name}` is {shorten(value)}, by default {default!r}", name)
 
 
@@ -283,7 +161,7 @@ def judge_config(file: str, content: Mapping[str, Any]) -> Iterator[Finding]:
     yield from judge_entries(file, content, {**dict.fromkeys(family.fields, "data"), **FAMILY_CONFIG})
     prefix = str(model_type).replace("-", "")
     classes = content.get("architectures")
-    for name in classes or () if _are_names(classes) and model_type not in _others else ():
+    for name in classes or () if are_names(classes) and model_type in family_names() else ():
         if not name.lower().startswith(prefix):  # pipelines may look in transformers for it
             note = f"`architectures` has {shorten(name)}, which is no class of this family. Remove it."
             yield Finding(file, REFUSED, note, "architectures")
@@ -302,7 +180,7 @@ def _judge_model(
         return
     for finding in judge_entries(file, content, CONFIG, place):
         is_new = finding.verdict == UNKNOWN and finding.entry in _declared(str(model_type))
-        if not (is_new and _is_data(content[finding.entry])):
+        if not (is_new and is_data(content[finding.entry])):
             yield finding
 
 
@@ -329,11 +207,20 @@ def judge_file(
     name = path.name
     if name in ("tokenizer.json", "vocab.json", *TOLD) or not name.endswith(".json"):
         if name.endswith(".jinja"):
-            yield Finding(file, NAMED, "a template, which Jinja runs in a sandbox when a chat is formatted")
+            yield Finding(file, NAMED, A_TEMPLATE)
         elif name == "model.onnx":
             yield Finding(file, NAMED, "a graph, which pipelines and infer.py run by ONNX Runtime in place of weights")
+        elif name.endswith(".safetensors"):
+            try:
+                with safe_open(path, framework="numpy"):  # it reads the header, as loading does
+                    pass
+            except (SafetensorError, OSError) as error:
+                yield Finding(file, REFUSED, NO_SAFETENSORS.format(error))
         return
     try:
+        if path.read_bytes().startswith(codecs.BOM_UTF8):
+            yield Finding(file, REFUSED, "it begins with a byte-order mark. Save it as UTF-8 without one.")
+            return
         content = parse_json(read_utf8(path), file)
     except (ValueError, OSError) as error:
         yield Finding(file, REFUSED, str(error).removeprefix(f"{path}: ").removeprefix(f"{file}, "))
@@ -352,7 +239,7 @@ def judge_file(
         rules = {"generation_config.json": GENERATION, "export.json": EXPORT}.get(name, WEIGHT_INDEX)
         yield from judge_entries(file, content, rules)
         shards: Any = content.get("weight_map")
-        if beside is not None and _are_shards(shards) and (missing := {*shards.values()}.difference(beside)):
+        if beside is not None and are_shards(shards) and (missing := {*shards.values()}.difference(beside)):
             note = (
                 f"`weight_map` has {shorten(min(missing))}, which is not beside it. Add it, or save the model again."
             )
@@ -396,11 +283,13 @@ def judge_folder(
             if fnmatchcase(name, pattern) and (weights or pattern not in OF_WEIGHTS):
                 yield Finding(name, REFUSED, f"it is {reason}. {remedy}")
         is_here = os.path.lexists(path)
-        if not matches(path.name, READ) or path.is_dir() or (path.suffix == ".json" and not is_here):
+        if not matches(path.name, READ) or (path.suffix in (".json", ".safetensors") and not is_here):
             continue
         if is_here and not is_regular(path, root):
             yield Finding(name, REFUSED, A_LINK)
-        else:
+        elif path.is_dir():
+            yield Finding(name, REFUSED, "it is a folder, not a file. Remove it.")
+        elif weights or path.suffix != ".safetensors":
             yield from judge_file(path, name, model_type, names if reads_shards else None)
     if weights and whole and not any(name.endswith(".safetensors") for name in names):
         for name in names:

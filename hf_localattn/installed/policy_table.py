@@ -1,7 +1,7 @@
 """Table of what a stranger's checkpoint may set, by file and entry.
 
 What the table does not name is refused, unless it is null, false or empty. A rule is the name of a kind of values in
-`policy.KINDS`, or a tuple of the values that are allowed.
+`policy_kinds.KINDS`, or a tuple of the values that are allowed.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ CONFIG: Mapping[str, Rule] = {
     "classifier_activation": (*_ACTIVATIONS, False, True),
     "custom_pipelines": "code",
     "experts_implementation": (None, "eager"),
-    "id2label": "labels",
+    "id2label": "labels by number",
     "label2id": "labels",
     "model_type": "text",
     "name_or_path": "text",
@@ -157,19 +157,23 @@ TOKENIZER: Mapping[str, Rule] = {
         _names("""
         add_bos_token add_eos_token add_prefix_space backend clean_text clean_up_tokenization_spaces
         do_basic_tokenize do_lower_case do_subword_tokenize errors extra_ids handle_chinese_chars is_local
-        keep_accents legacy legacy_behaviour local_files_only lowercase mask_token_sent max_len max_length
-        model_input_names model_max_length name_or_path never_split offset only_label_first_subword pad_to_multiple_of
-        pad_token_type_id padding padding_side processor_class remove_space special_tokens_map_file split_by_punct
+        keep_accents legacy legacy_behaviour local_files_only lowercase mask_token_sent max_length
+        model_input_names name_or_path never_split offset only_label_first_subword pad_to_multiple_of
+        pad_token_type_id padding processor_class remove_space special_tokens_map_file split_by_punct
         split_special_tokens src_lang stride strip_accents task tgt_lang tokenize_chinese_chars
-        transformers_version trim_offsets truncation truncation_side truncation_strategy unk_id use_fast verbose
+        transformers_version trim_offsets truncation truncation_strategy unk_id use_fast verbose
         vocab_type wordpieces_prefix
         """),
         "data",
     ),
-    "added_tokens_decoder": "tokens",
+    "added_tokens_decoder": "tokens by number",
     "additional_special_tokens": "tokens",
     "auto_map": "code",
     "chat_template": "template",
+    "max_len": "limit",
+    "model_max_length": "limit",
+    "padding_side": (None, "left", "right"),
+    "truncation_side": (None, "left", "right"),
     "extra_special_tokens": "tokens",
     "model_specific_special_tokens": "tokens",
     "sp_model_kwargs": "object",

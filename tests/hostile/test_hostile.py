@@ -91,8 +91,6 @@ def doors_of(sample, case, ends):
         doors = [door for door in doors if door in LOADING]
     if case in OF_WEIGHTS:
         doors = [door for door in doors if door in (*READS_WEIGHTS, "init", "backbone")]
-    if case in ("weights-pickle", "weights-header"):  # the content of weights is not judged
-        doors = [door for door in doors if door not in ("verify", "push")]
     if case in OF_GRAPHS:
         doors = ["exported", "negation", "spacy", "negation_command"]
     if case == "graph-adapter":

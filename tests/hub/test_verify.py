@@ -80,7 +80,7 @@ def test_all_files_that_are_not_equal_are_told(folder, capsys):
         f"refused  pipe.json: {A_LINK}",
         "extra    sam_attention.py",
     ]
-    assert out.splitlines()[8].startswith("Not equal: 8 files or entries")
+    assert out.splitlines()[8].startswith(f"Not equal to hf_localattn {__version__}: 8 files or entries.")
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -166,6 +166,10 @@ NAMED = {
     "pickled weights": ("model.safetensors.index.json", {"weight_map": {"a": "x.bin"}}),
     "weights of another name": ("config.json", {"transformers_weights": "model.pkl"}),
     "an adapter": ("checkpoint-1/adapter_config.json", {"base_model_name_or_path": "evil/base"}),
+    "a label of no number": ("config.json", {"id2label": {"x": "a"}}),
+    "a token of no number": ("tokenizer_config.json", {"added_tokens_decoder": {"x": {"content": "a"}}}),
+    "a length of no number": ("tokenizer_config.json", {"model_max_length": "abc"}),
+    "a side": ("tokenizer_config.json", {"padding_side": "middle"}),
     "a subfolder": ("checkpoint-1/config.json", {"model_type": "oa-xlnet", "auto_map": {"AutoModel": "x.Y"}}),
 }
 
@@ -186,6 +190,56 @@ def test_links_are_refused(name, folder, tmp_path, hub):
     assert verdicts(folder)[name] == "refused"
     with pytest.raises(CheckpointError, match=rf"{name}: it is a link"):
         push_checkpoint(folder, NAME)
+
+
+NO_WEIGHTS = {
+    "a pickle": b"\x80\x02}.",
+    "nothing": b"",
+    "a cut header": (40).to_bytes(8, "little") + b'{"a":',
+    "a long header": (2**60).to_bytes(8, "little") + b"{}",
+    "a cut tensor": b'J\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,36]}}'.ljust(82) + b"\0",
+    "a folder": None,
+}
+
+
+@pytest.mark.parametrize("content", NO_WEIGHTS.values(), ids=NO_WEIGHTS)
+def test_weights_that_are_no_safetensors_are_refused_and_not_pushed(content, folder, hub):
+    path = folder / "model.safetensors"
+    path.unlink()
+    path.mkdir() if content is None else path.write_bytes(content)
+    (file,) = verify_checkpoint(folder).others
+    assert (file.name, file.verdict) == (path.name, "refused")
+    assert file.note.endswith("Remove it." if content is None else "`save_pretrained`.")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: it is (no safetensors|a folder)"):
+        push_checkpoint(folder, NAME)
+    assert not hub.requests
+
+
+def test_a_byte_order_mark_is_refused_as_loading_does(folder):
+    path = folder / "config.json"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert verdicts(folder) == {"config.json": "refused"}
+    with pytest.raises(CheckpointError, match=r"config\.json: it begins with a byte-order mark"):
+        FAMILIES["oa-xlnet"].config.from_pretrained(folder)
+
+
+def test_templates_are_named_once(folder, capsys):
+    write(folder / "tokenizer_config.json", {"chat_template": "{{ x }}"})
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "x.jinja").write_text("{{ x }}")
+    verification = verify_checkpoint(folder)
+    assert verification.is_equal
+    assert [file.name for file in verification.named] == ["additional_chat_templates/x.jinja", "tokenizer_config.json"]
+    (folder / "x.so").write_bytes(b"")
+    assert ": 1 file or entry. " in verify_checkpoint(folder).report()
+
+
+def test_a_record_of_other_types_is_one_sentence_before_the_upload(folder, hub):
+    (folder / "training_record.json").write_text('{"task": ["x\\u001b"], "scores": "x"}')
+    for action in (write_card, lambda path: push_checkpoint(path, NAME)):
+        with pytest.raises(ValueError, match=r"training_record\.json is .*: `task` is \['x\\x1b'\]\. Train .*\.$"):
+            action(folder)
+    assert not hub.requests
 
 
 def test_another_version_is_no_code_and_is_saved_anew(folder, tmp_path):
@@ -231,14 +285,14 @@ def test_other_code_is_warned_of_and_the_card_tells_and_revisions_are_verified(h
 
 
 def test_what_is_uploaded_is_what_was_judged(hub, folder, tmp_path):
-    """By the same names: one with a line break, or with signs of a pattern, stands for itself alone."""
+    """By the same names, of which one with signs of a pattern stands for itself alone. Extra code is not uploaded."""
     (folder / "a\nb.py").write_text("x = 1\n")
     (folder / "[a-z]*.py").write_text("x = 1\n")
     (folder / "notes.txt").write_text("private")
     assert verdicts(folder) == {"a\nb.py": "extra", "[a-z]*.py": "extra"}
     push_checkpoint(folder, NAME)
     uploaded = set(hub.files(NAME)) - {"README.md", ".gitattributes"}
-    assert uploaded == {path.name for path in folder.iterdir()} - {"README.md", "notes.txt"}
+    assert uploaded == {path.name for path in folder.iterdir()} - {"README.md", "notes.txt", "a\nb.py", "[a-z]*.py"}
 
 
 @pytest.mark.parametrize("link", ["blobs", "blobs/key", "snapshots"])
