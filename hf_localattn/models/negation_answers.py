@@ -22,18 +22,37 @@ class Answer:
 
 _NO = (
     r"not\s+(?:present|seen|detected|identified|found)|none\s+(?:known|seen|noted|present|identified|found|reported)"
-    r"|no|none|negative|neg|n|absent|nil|never|denies|denied|0(?:/10|\+)?|\(-\)|-(?:ve)?|\u00d8|\u2205"
+    r"|non-?reactive|undetect(?:ed|able)|no|none|negative|neg|n|absent|nil|never|denies|denied|false|0(?:/10|\+)?"
+    r"|\(-\)|-(?:ve)?|\u00d8|\u2205"
 )
-_YES = r"yes|y|positive|pos|present|true|\(\+\)|\+{1,4}|\+ve"
+_YES = r"yes|y|positive|pos|present|true|reactive|detected|\(\+\)|\+{1,4}|\+ve"
 _MAYBE = r"possible|possibly|probable|probably|suspected|uncertain|unclear|equivocal|indeterminate|maybe|\?"
 _ANSWER = re.compile(
-    rf"(?:(?P<negation>{_NO})|(?P<yes>{_YES})|(?P<speculation>{_MAYBE}))(?![\w+/-]|[.,]\d)", re.IGNORECASE
+    rf"\[?(?:(?P<negation>{_NO})|(?P<yes>{_YES})|(?P<speculation>{_MAYBE}))(?![\w+/-]|[.,]\d)\]?", re.IGNORECASE
 )
 _AFTER_ANSWER = re.compile(r"\s*(?:$|[;,.]\s*(?=\S|$)|\s[-\u2013\u2014]+\s+|\|\s*)|\s*(?=\()|\t\s*| {2,}")
 
+_REPLY = r"(?:(?:Answer|A):\s*)?"
+
 # A finding: a few words without a mark that ends a sentence or separates.
-_FINDING = re.compile(r"[^\W\d_](?:[^:=?|\t\n;.]|\.(?=[^\s.])){0,70}?(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]))")
-_SEPARATOR = re.compile(r"\s*(?:[:=?]|\.{3,}|_{3,}|\s[-\u2013\u2014]{1,2}(?=\s))\s*")
+_FINDING = re.compile(
+    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]|\s\[))"
+)
+_SEPARATOR = re.compile(
+    rf"\s*(?:[:=?]|\.{{3,}}|_{{3,}}|\s[-\u2013\u2014]{{1,2}}(?=\s))\s*{_REPLY}|\s+(?=\[[^\]\s]+\])"
+)
+_BEFORE_FINDING = re.compile(r"(?:[.;,]|(?<!\w)(?:Question|Q):)\s+")
+_LAST_MARK = re.compile(r"\s*[;,]\s*")
+_LAST_SIGN = re.compile(r"\s(?=[-+]$)")
+_WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
+_PROSE = re.compile(
+    r"\b(?:has|have|had|is|are|was|were|does|did|presents?|presented|reports?|reported|complains?|complained|states?|seen"
+    r"|came|admitted|takes?|feels?|felt|he|she|they|patient|pt|with|for|since|today|yesterday|ago"
+    r"|p[ms]h|hpi|s/p|c/o)\b|\d",
+    re.IGNORECASE,
+)
+"""What shows that words before a comma are no part of a list of findings."""
+
 NEGATOR = re.compile(
     r"\b(?:no|not|non|none|without|den(?:y|ies|ied)|absen(?:t|ce)|negatives?|never|free|lack)\b|n['\u2019]t\b",
     re.IGNORECASE,
@@ -42,11 +61,11 @@ MOST_WORDS = 8
 """Words of a finding before its answer."""
 
 _BOX = re.compile(
-    r"(?P<open>\[\s{0,3}\]|\(\s{1,3}\)|[\u2610\u25a1])"
+    r"(?P<open>\[\s{0,3}\]|\[\s?[\u2717\u2718]\s?\]|\(\s{1,3}\)|[\u2610\u25a1])"
     r"|(?P<checked>\[\s?[xX\u2713\u2714*]\s?\]|\(\s?[xX\u2713\u2714]\s?\)|[\u2611\u2612\u25a0])"
 )
 _SIGN = re.compile(
-    r"(?:(?<=[\s,;(])|^)(?:\([-+?]\)\s?|[-\u2013+?])(?!ve\b)(?=[^\W\d_])"
+    r"(?:(?<=[\s,;(])|^)(?:[(\[][-+?][)\]]\s?|[-\u2013+?\u00d8\u00f8\u2205])(?!ve\b)(?=[^\W\d_])"
     r"|(?:(?<=[\n\r])|(?<=[-:;,(]\s)|^)\?\s(?=[^\W\d_])"
 )
 _SIGN_KINDS = {"+": None, "?": "speculation"}
@@ -83,22 +102,42 @@ def read_answers(
     if "|" in content or "\t" in content:
         return _row(text, start, end, header)
     parts = _boxes(text, start, end) or _pairs(text, start, end, signed) or _signs(text, start, end, signed)
-    return parts, []
+    parts = parts or _whole_pair(text, start, end, signed)
+    return (parts, []) if parts or not _WIDE.search(content) else _row(text, start, end, header)
 
 
 # --- pairs
 
 
 def _pairs(text: str, start: int, end: int, signed: bool = False) -> list[Offsets | Answer]:
-    """Return the pairs of findings and answers that a line begins with, and its rest; empty if there are none."""
+    """Return the pairs of findings and answers of a line, and the rest of it; empty if there are none."""
     parts: list[Offsets | Answer] = []
-    place = start
-    while place < end and (pair := _pair(text, place, end)):
-        answer, place = pair
-        parts.append(answer)
-    if parts and (rest := strip(text, place, end, ";,")):
+    place = after = start
+    while place < end:
+        if pair := _pair(text, place, end):
+            parts += filter(None, [strip(text, after, place, ";,")])
+            answer, place = pair
+            after = place
+            parts.append(answer)
+        else:
+            mark = _BEFORE_FINDING.search(text, place, end)
+            place = mark.end() if mark else end
+    if after == start:
+        return []
+    if rest := strip(text, after, end, ";,"):
         parts += _signs(text, *rest, signed) or [rest]
     return parts
+
+
+def _whole_pair(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answer]:
+    """Return the pair that a whole line is, such as `fever, no`, and `fever -` in a paragraph with signs."""
+    mark = _LAST_MARK.search(text, start, end) or (_LAST_SIGN.search(text, start, end) if signed else None)
+    if not mark or not text[start].isalpha() or not _is_finding(before := text[start : mark.start()]):
+        return []
+    if _PROSE.search(before):
+        return []
+    answer = _whole_answer(text, mark.end(), end)
+    return [Answer(_kind(answer), answer.span(), ((start, mark.start()),), (start, end))] if answer else []
 
 
 def _pair(text: str, start: int, end: int) -> tuple[Answer, int] | None:
@@ -126,7 +165,9 @@ def _match_pair(text: str, start: int, end: int) -> tuple[re.Match[str] | None, 
 
 
 def _is_finding(text: str) -> bool:
-    return len(text.split()) <= MOST_WORDS and not NEGATOR.search(text)
+    """Return True for a few words, or a list of findings, that say nothing about an answer."""
+    is_short = len(text.split()) <= MOST_WORDS and not NEGATOR.search(text)
+    return is_short and not _PROSE.search(text, 0, text.rfind(",") + 1)
 
 
 def _kind(answer: re.Match[str]) -> str | None:
@@ -138,6 +179,12 @@ def _whole_answer(text: str, start: int, end: int) -> re.Match[str] | None:
     offsets = strip(text, start, end, ".;,")
     answer = offsets and _ANSWER.match(text, *offsets)
     return answer if answer and offsets and answer.end() == offsets[1] else None
+
+
+def is_reply(text: str, start: int, end: int) -> bool:
+    """Return True for a line that is the answer to the finding in the line above."""
+    mark = re.compile(_REPLY).match(text, start, end)
+    return bool(mark and _whole_answer(text, mark.end(), end))
 
 
 # --- boxes
@@ -209,10 +256,10 @@ def _last_answer(text: str, start: int, end: int) -> re.Match[str] | None:
 def _signs(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answer]:
     """Return the items of a line with a sign each, such as `-fever +cough` or `?TIA`; empty for other lines."""
     signs = list(_SIGN.finditer(text, start, end))
-    kinds = [_SIGN_KINDS.get(sign[0].strip("() "), "negation") for sign in signs]
+    kinds = [_SIGN_KINDS.get(sign[0].strip("()[] "), "negation") for sign in signs]
     begins = bool(signs) and signs[0].start() == start
     is_list = (signed and begins) or (len(signs) > 1 and (begins or None in kinds))
-    if not is_list and not any(sign[0][0] in "(?" for sign in signs):
+    if not is_list and not any(sign[0][0] in "([?\u00d8\u00f8\u2205" for sign in signs):
         return []
     parts: list[Offsets | Answer] = []
     if first := strip(text, start, signs[0].start(), ":"):
@@ -236,37 +283,62 @@ def _signs(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answ
 def _row(text: str, start: int, end: int, header: list[Offsets]) -> tuple[list[Offsets | Answer], list[Offsets]]:
     """Return the parts of a row of a table, and the header for the next row."""
     sentence = (start, end)
+    is_wide = not re.search(r"[|\t]", text[start:end])
     cells: list[Offsets] = []
     place = start
-    for mark in [*re.finditer(r"\||\t+", text[start:end]), None]:
-        stop = end if mark is None else start + mark.start()
+    for mark in [*(_WIDE if is_wide else re.compile(r"[|\t]")).finditer(text, start, end), None]:
+        stop = mark.start() if mark else end
         cells.append(strip(text, place, stop) or (place, place))
-        place = end if mark is None else start + mark.end()
+        place = mark.end() if mark else end
     if text[start] == "|":
         cells = cells[1:-1] if text[end - 1] == "|" else cells[1:]
     filled = [cell for cell in cells if cell[0] < cell[1]]
     if all(re.fullmatch(r":?-{2,}:?", text[slice(*cell)]) for cell in filled):  # the rule below a header
         return [Answer(None, sentence, (), sentence)], header
-    answers = [_whole_answer(text, *cell) if cell[0] < cell[1] else None for cell in cells]
-    if header and len(header) == len(cells) and len(cells) > 1:
-        if len(filled) == len(cells) and all(answers):  # findings above their answers
-            columns = [(name, answer) for name, answer in zip(header, answers, strict=True) if answer]
-            return [Answer(_kind(answer), answer.span(), (name,), sentence) for name, answer in columns], header
-        checks = [
-            (name, cell)
-            for name, cell in zip(header[1:], cells[1:], strict=True)
-            if _CHECK.fullmatch(text[slice(*cell)])
+    answers = [_whole_answer(text, *cell) for cell in filled]
+    names = [cell for cell in header if cell[0] < cell[1]]
+    choices = [_whole_answer(text, *name) for name in header]
+    if not any(choices) and len(names) == len(filled) > 1 and all(answers):  # findings above their answers
+        both = (header[0][0], end)
+        pairs: list[Offsets | Answer] = [
+            Answer(_kind(answer), answer.span(), (name,), both)
+            for name, answer in zip(names, answers, strict=True)
+            if answer
         ]
-        choices = [(answer, cell) for name, cell in checks if (answer := _whole_answer(text, *name))]
-        if len(checks) == len(choices) == 1 and filled[0] == cells[0]:
-            answer, cell = choices[0]
-            return [Answer(_kind(answer), cell, (cells[0],), sentence)], header
+        return pairs, header
+    checks = [
+        (choice, cell) for choice, cell in zip(choices, cells, strict=False) if _CHECK.fullmatch(text[slice(*cell)])
+    ]
+    if len(checks) == 1 and len(cells) <= len(header) and filled[0] == cells[0] and not is_wide:
+        choice, checked = checks[0]
+        if choice:
+            return [Answer(_kind(choice), checked, (cells[0],), sentence)], header
+    if len(filled) > 1 and all(answers):  # "Yes | No", without a name of the first column
+        return [Answer(None, sentence, (), sentence)], [(start, start), *filled] if filled[0] == cells[0] else cells
     chosen = [answer for answer in answers[1:] if answer]
-    if len(chosen) == 1 and not answers[0] and filled[0] == cells[0] and _is_finding(text[slice(*cells[0])]):
-        rest = [cell for cell in filled[1:] if cell[0] != chosen[0].start()]
-        return [Answer(_kind(chosen[0]), chosen[0].span(), (cells[0],), sentence), *rest], header or cells
+    is_paired = (
+        all(answers[1::2]) and not any(answers[::2]) and len(filled) == 2 * len(chosen)
+    )  # "Fever | no | Rash | yes"
+    if (is_paired or (len(chosen) == 1 and not answers[0])) and filled[0] == cells[0]:
+        parts: list[Offsets | Answer] = []
+        for cell, answer in zip(filled[::2] if is_paired else filled[:1], chosen, strict=True):
+            before, finding = _last_finding(text, *cell)
+            if finding is None:
+                return [], cells
+            parts += filter(None, [before])
+            parts.append(Answer(_kind(answer), answer.span(), (finding,), (finding[0], answer.end())))
+        rest = [] if is_paired else [cell for cell in filled[1:] if cell[0] != chosen[0].start()]
+        return parts + rest, header or cells
     if len(chosen) > 1:  # "Symptom | Yes | No"
         return [Answer(None, sentence, (), sentence)], cells
     if pairs := [pair for cell in filled for pair in _pairs(text, *cell)]:
         return pairs, []
     return [], cells
+
+
+def _last_finding(text: str, start: int, end: int) -> tuple[Offsets | None, Offsets | None]:
+    """Return the prose before the finding that a cell ends with, and the finding; None for what is not there."""
+    for place in [start, *(mark.end() for mark in _BEFORE_FINDING.finditer(text, start, end))]:
+        if not re.search(r"[.;?!]\s", text[place:end]) and _is_finding(text[place:end]):
+            return strip(text, start, place, ";,"), strip(text, place, end, ":")
+    return None, None

@@ -3,19 +3,19 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .negation_answers import NEGATOR, Answer, read_answers, strip
+from .negation_answers import NEGATOR, Answer, is_reply, read_answers, strip
 from .negation_text import LINE_BREAK, Offsets, split_sentences
 
 _MARK = "[-*\u2022\u00b7\u2013\u2014\u25cf\u25aa\u25e6>]"
-_BULLET = re.compile(rf"(?:{_MARK}\s+|\(?\d{{1,2}}[.)]\s+|[\u2022\u25cf\u25aa\u25e6])")
+_BULLET = re.compile(rf"(?:(?:{_MARK}|o)\s+|\(?\d{{1,2}}[.)]\s+|[\u2022\u25cf\u25aa\u25e6])")
 
 _CONTRAST = re.compile(r"[\s,;]+(?:but|except|however|although|though|aside\s+from|other\s+than)\b", re.IGNORECASE)
 
 _HEADING = re.compile(
     r"(?:(?:the\s+)?(?:pt|patient|he|she)\s+)?"
-    r"(?:(?P<negation>(?:(?:pertinent|significant|important|relevant)\s+)?negatives?(?:\s+(?:include|are))?)"
+    r"(?:(?P<negation>(?:(?:pertinent|significant|important|relevant)\s+)?negatives?(?:\s+(?:include|are))?|no(?=\s*:\s*(?:[^\W\d]|$)))"
     r"|(?P<speculation>(?:ddx|differentials?(?:\s+diagnos[ei]s)?)(?:\s+(?:includes?|is))?)(?!.*(?:%|neutrophil|lymphocyte))"
     r"|(?P<cue>denies|denied|denying|no\s+(?:history|evidence|signs?|symptoms?)\s+of|negative\s+for|absent|ruled\s+out))"
     r"(?:\s+(?:any\s+of\s+)?the\s+following)?\s*:\s*",
@@ -66,6 +66,11 @@ def split_notes(text: str, ends: Sequence[int] | None = None) -> Iterator[Offset
         line = lines[index]
         heading = _HEADING.match(text, line.start, line.end)
         parts, header = ([], []) if heading else read_answers(text, (line.start, line.end), header, signed=line.signed)
+        if len(parts) > 1 and prose and _is_wrapped(text, prose[-1], line):
+            before = parts[0]
+            if not isinstance(before, Answer):  # the end of a sentence
+                prose.append(replace(line, end=before[1]))
+                parts = parts[1:]
         if not parts and not heading:
             if prose and not _is_wrapped(text, prose[-1], line):
                 yield from _sentences(text, prose, ends)
@@ -106,11 +111,17 @@ def _lines(text: str) -> Iterator[_Line]:
 def _paragraph(text: str, offsets: Sequence[Offsets]) -> Iterator[_Line]:
     width = max((end - start for start, end in offsets), default=0)
     lists = not any(text[start].isupper() for start, _ in offsets)
-    signed = any(text[start] == "+" and text[start + 1 : end][:1].isalpha() for start, end in offsets)
+    signed = any(re.fullmatch(r"\+[^\W\d_].*|.*\s\+", text[start:end]) for start, end in offsets)
+    joined: list[Offsets] = []
     for start, end in offsets:
+        is_asked = joined and text[joined[-1][1] - 1] in ":?" and not _HEADING.match(text, *joined[-1])
+        if is_asked and is_reply(text, start, end):
+            start, _ = joined.pop()
+        joined.append((start, end))
+    for start, end in joined:
         bullet = _BULLET.match(text, start, end)
         begin = bullet.end() if bullet and bullet.end() < end else start
-        yield _Line(begin, end, begin > start, width, lists, signed, (start, end) == offsets[-1])
+        yield _Line(begin, end, begin > start, width, lists, signed, (start, end) == joined[-1])
 
 
 def _is_wrapped(text: str, line: _Line, following: _Line) -> bool:

@@ -56,12 +56,13 @@ class Terms:
 _CLAUSES = [f"{clause} that {who}" for clause in ("not true", "not the case") for who in ("he", "she", "the patient")]
 
 NOTE_TERMS = {
-    "negation": ("Ø", "pertinent negatives"),
+    "negation": ("Ø", "∅", "pertinent negatives"),
     "speculation": (
         *("query", "ddx", "differential includes", "differential diagnosis", "unclear whether", "unclear if"),
         *(f"{degree} {noun}" for degree in ("low", "high") for noun in ("suspicion", "clinical suspicion")),
     ),
     IGNORE: (
+        "o",  # a bullet
         *(f"{marker}-negative" for marker in ("triple", "HER2", "gram", "Rh", "coagulase", "node")),
         *(f"{clause} {verb}" for clause in _CLAUSES for verb in ("has no", "had no", "denies", "denied")),
     ),
