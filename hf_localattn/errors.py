@@ -16,8 +16,14 @@ INTERRUPTED = 130
 ENDS_WITH_STDIN = "HF_LOCALATTN_ENDS_WITH_STDIN"
 """Variable of the environment: the command ends when its standard input ends."""
 
-_OBEYED = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
-"""Control characters, and those that change the direction of what follows."""
+IGNORABLE = (
+    "\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u2065\\u3164\\ufe00-\\ufe0f\\uffa0\\ufff0-\\ufff8"
+    "\\U000e0000-\\U000e0fff"
+)
+"""Characters that Unicode leaves invisible (Default_Ignorable_Code_Point) outside the category Cf, for a pattern."""
+
+_ESCAPED = re.compile(f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069{IGNORABLE}]")
+"""Control characters, those that change the direction of what follows, and invisible ones."""
 
 _RESUME = "Interrupted; run the same command again to resume."
 
@@ -41,15 +47,15 @@ def join_names(names: Sequence[str], most: int = 10) -> str:
 def shorten(value: Any) -> str:
     """Return the `repr` of a value, cut to 60 characters."""
     try:
-        text = repr(value)
+        text = printable(repr(value))
     except (RecursionError, ValueError):  # lists in lists, or an integer of thousands of digits
         text = f"a {type(value).__name__} that is too large to show"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def printable(text: str) -> str:
-    """Return a text with escapes for the characters that a terminal obeys, except for tabs and line ends."""
-    return _OBEYED.sub(lambda found: repr(found[0])[1:-1], text)
+    """Return a text with escapes for the characters that a terminal obeys or hides, except for tabs and line ends."""
+    return _ESCAPED.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 @contextmanager

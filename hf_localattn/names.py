@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -183,6 +184,20 @@ def model_file(name: str) -> Path | None:
         with suppress(ImportError, ValueError):  # told when the family is used
             add_models(package)
     return next((path for folder in models.__path__ if (path := Path(folder, name)).is_file()), None)
+
+
+def packages_of(files: Iterable[Path]) -> list[str]:
+    """Return the packages of families elsewhere that have one of these model files, with their versions."""
+    folders = {path.parent.parent for path in files}
+    versions = {
+        point.value: f"{point.dist.name} {point.dist.version}" for point in entry_points(group=GROUP) if point.dist
+    }
+    packages = []
+    for package in family_packages().values():
+        with suppress(ImportError):  # told when the family is used
+            if not package.startswith(f"{GROUP}.") and package_folder(package) in folders:
+                packages.append(versions.get(package, package))
+    return sorted(packages)
 
 
 def family_notes(name: str) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from hf_localattn.errors import IGNORABLE, shorten
+
 logger = logging.getLogger(__name__)
 
 WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
@@ -17,8 +19,9 @@ UNCLEAR_TEXTS = frozenset({"none", "null", "na", "n/a"})
 """Texts that are a class among names, and may be a missing value among numbers."""
 
 _QUOTES = "\"'"
-_JOINTS = re.compile(r"[,;|/#+&]|\band\b")
-"""What may join two classes in one label."""
+_JOINTS = re.compile(r"[,;|/\\#+&\u3001\u060c\u061b]|\band\b")
+"""What may join two classes in one label, in the usual widths."""
+_IGNORABLE = re.compile(f"[{IGNORABLE}]")
 
 
 def find_unclear_name(names: Sequence[str]) -> tuple[str, str] | None:
@@ -45,13 +48,15 @@ def find_unclear_name(names: Sequence[str]) -> tuple[str, str] | None:
             key = int(look.partition(".")[0])
         other = first_spellings.setdefault(key, name)
         if other != name:
-            return name, f"is another spelling of {other!r}; use one of them"
+            return name, f"is another spelling of {shorten(other)}; use one of them"
         similar = first_cases.setdefault("".join(look.casefold().split()), name)
         if similar != name:
-            logger.warning("The classes %r and %r differ only by case or blanks.", similar, name)
-    for name in names:
-        parts = [part.strip() for part in _JOINTS.split(name)]
-        if len(parts) > 1 and set(names).issuperset(parts):
+            logger.warning("The classes %s and %s differ only by case or blanks.", shorten(similar), shorten(name))
+    names_by_look = {look_of(name): name for name in names}
+    for look, name in names_by_look.items():
+        looks = [part.strip() for part in _JOINTS.split(look)]
+        if len(looks) > 1 and names_by_look.keys() >= {*looks}:
+            parts = [names_by_look[part] for part in looks]
             return name, f"joins other classes; write {json.dumps(parts, ensure_ascii=False)} for several"
     unclear = [name for name in names if name.casefold() in UNCLEAR_TEXTS]
     others = [name for name in names if name not in unclear]
@@ -63,10 +68,10 @@ def find_unclear_name(names: Sequence[str]) -> tuple[str, str] | None:
 def look_of(name: str) -> str:
     """Return what is seen of a name: without invisible characters, in the usual letters and hyphens."""
     letters = []
-    for character in unicodedata.normalize("NFKC", name):
+    for character in unicodedata.normalize("NFKC", _IGNORABLE.sub("", name)):
         category = unicodedata.category(character)
         if category == "Pd":
             letters.append("-")
-        elif category not in ("Cc", "Cf") and not "\ufe00" <= character <= "\ufe0f":  # selectors of a glyph
+        elif category not in ("Cc", "Cf", "Zl", "Zp"):
             letters.append(character)
     return "".join(letters).strip()

@@ -35,8 +35,8 @@ _DECIMAL = re.compile(
 )
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _LIST_OF_PYTHON = re.compile(r"\[.*\]|\(\s*['\"].*\)|\{\s*['\"].*\}", re.DOTALL)
-_BREAK = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\\u2028\\u2029]")
-"""A line break or control character, all but the tab, which is a blank."""
+_BREAK = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]")
+"""A line break or control character."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -58,7 +58,7 @@ class Labels:
         if self.problem_type == REGRESSION:
             return "a score"
         quantity = "any number of" if self.problem_type == MULTI_LABEL else "one of"
-        return f"{quantity} {len(self.names)} classes ({join_names([repr(name) for name in self.names], 20)})"
+        return f"{quantity} {len(self.names)} classes ({join_names(list(map(shorten, self.names)), 20)})"
 
     @property
     def num_labels(self) -> int:
@@ -195,9 +195,14 @@ def read_score(label: Any) -> float:
     is_name = isinstance(label, str) and not (WHOLE.fullmatch(label) or _DECIMAL.fullmatch(label))
     score = math.nan
     if not is_name and not isinstance(label, bool):
-        with suppress(TypeError, ValueError, OverflowError):
-            score = float(label)
-    if not abs(score) <= _LARGEST:
+        with suppress(TypeError, ValueError):
+            try:
+                score = float(label)
+            except OverflowError:  # an integer
+                score = math.inf
+    if abs(score) > _LARGEST:
+        raise ValueError(f"the label {shorten(label)} is too large for 32 bits: correct it, or divide all scores.")
+    if math.isnan(score):
         raise ValueError(
             f"the label {shorten(label)} is not a number, but the labels are scores: correct it, or pass"
             " --do_regression false if labels are names."

@@ -38,7 +38,7 @@ def read_table(path: Path, text: str) -> Iterator[tuple[str, dict[str, str]]]:
             if len(header) == 1:
                 yield from ((f"line {line}", {header[0]: ""}) for line in empty_lines)
             empty_lines.clear()
-            if values == header:
+            if _without_case(values) == _without_case(header):
                 raise ValueError(f"{path}, line {reader.line_num}: repeats the header; remove it, or save as .jsonl.")
             if len(values) != len(header):
                 raise ValueError(
@@ -59,6 +59,10 @@ def read_table(path: Path, text: str) -> Iterator[tuple[str, dict[str, str]]]:
         elif "new-line character" in problem:
             problem = "a carriage return in a cell without quotes"
         raise ValueError(f"{place}: {problem}; correct it, or save as .jsonl.") from None
+
+
+def _without_case(cells: list[str]) -> list[str]:
+    return [cell.strip().casefold() for cell in cells]
 
 
 def _tab_format(path: Path, text: str) -> dict[str, Any]:

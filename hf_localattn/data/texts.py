@@ -32,6 +32,7 @@ from hf_localattn.data.rows import (
     describe_value,
     open_source,
 )
+from hf_localattn.errors import shorten
 from hf_localattn.settings.columns import TextColumns
 
 logger = logging.getLogger(__name__)
@@ -218,7 +219,7 @@ def _with_class_names(rows: Dataset, label_format: LabelFormat) -> Dataset:
         if unclear := find_unclear_name(names):
             name, problem = unclear
             place = _first_place(rows, name)
-            raise ValueError(f"{place}: the label {name!r} {problem}.")
+            raise ValueError(f"{place}: the label {shorten(name)} {problem}.")
     if not names:
         return rows
     class_label = ClassLabel(names=list(names))

@@ -195,7 +195,7 @@ def _check_tags(sentences: Dataset) -> None:
         if not look:
             problem = "has no visible character"
         elif other != label:
-            problem = f"looks like {other!r}; use one of them"
+            problem = f"looks like {shorten(other)}; use one of them"
         if problem:
             raise ValueError(f"{place_of_label(sentences, label)}: the label {shorten(label)} {problem}.")
 

@@ -25,6 +25,7 @@ from hf_localattn.names import (
     default_fields,
     family_names,
     family_notes,
+    family_packages,
     read_config,
     task_of_class,
 )
@@ -84,6 +85,7 @@ def render_card(
     body = ENVIRONMENT.get_template("card.md").render(
         name=name,
         family=notes,
+        package=family_packages()[config["model_type"]].partition(".")[0] if is_ours else "",
         text="YOUR TEXT" if has_pairs else notes.get("placeholder", "YOUR TEXT"),
         rivals=RIVAL_SCORES,
         rivals_text=describe_rivals(score.metric for score in record.scores) if record else "",

@@ -31,6 +31,9 @@ def describe_rivals(metrics: Iterable[str]) -> str:
 STATE = "trainer_state.json"
 """File of transformers' Trainer with the log of a run. It is written last, after weights and optimizer."""
 
+ARGUMENTS = "training_args.bin"
+"""File that Trainer writes beside each model. It is a pickle, so only that it is there is read."""
+
 SETTINGS = ("max_steps", "num_train_epochs", "train_batch_size")
 """Settings of a run that `STATE` has."""
 
@@ -184,7 +187,7 @@ def read_stock_record(folder: str | os.PathLike[str], task: str | None) -> Train
     results, state = (
         read_json(path) if path.is_file() else {} for path in (Path(folder, RESULTS), Path(folder, STATE))
     )
-    if not (results or state):
+    if not (results or state or Path(folder, ARGUMENTS).is_file()):
         return None
     evaluations = [entry for entry in state.get("log_history", []) if any(name.startswith("eval_") for name in entry)]
     metrics = results or (evaluations[-1] if evaluations else {})

@@ -18,7 +18,7 @@ from hf_localattn import __version__
 from hf_localattn.errors import join_names, loading
 from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.installed.policy import NAMED, REFUSED, harmless, is_read, judge_folder
-from hf_localattn.names import HUB_ID, MODELS, model_file, read_family_config
+from hf_localattn.names import HUB_ID, MODELS, model_file, packages_of, read_family_config
 from hf_localattn.parsing import parse_json, read_utf8
 
 # Verdicts on code. The policy has two more: NAMED is allowed, and REFUSED is what loading refuses.
@@ -84,12 +84,12 @@ class Verification:
     Attributes:
         files: Verdicts in the order of the names.
         unread: Names of files that loading does not read.
-        compared_with: Installed version of the package.
+        compared_with: Packages that the model's code is of, and their installed versions.
     """
 
     files: tuple[CodeFile, ...]
     unread: tuple[str, ...] = ()
-    compared_with: str = __version__
+    compared_with: str = f"hf_localattn {__version__}"
 
     @property
     def is_equal(self) -> bool:
@@ -126,12 +126,13 @@ class Verification:
             lines.append(": ".join(filter(None, parts)))
             if with_diff:
                 lines += file.diff
-        version = f"hf_localattn {self.compared_with}"
         if self.others:
             count = f"{len(self.others)} files or entries" if len(self.others) > 1 else "1 file or entry"
-            lines.append(f"Not equal to {version}: {count}. Of its other code, {self.size}, each file is equal.")
+            lines.append(
+                f"Not equal to {self.compared_with}: {count}. Of its other code, {self.size}, each file is equal."
+            )
         else:
-            lines.append(f"Equal to {version}: {self.size}.")
+            lines.append(f"Equal to {self.compared_with}: {self.size}.")
         lines.append(SCOPE)
         if self.unread:
             # Files of the folder itself come first: a training's own checkpoints have many more.
@@ -176,7 +177,8 @@ def verify_checkpoint(checkpoint: str | os.PathLike[str], *, subfolders: bool = 
     for name in names - {file.name for file in comparison.files}:
         comparison.note_other(name)
     files = sorted({*comparison.files}, key=lambda file: (file.name, file.note))
-    return Verification(tuple(files), unread=tuple(sorted(comparison.unread)))
+    packages = " and ".join([f"hf_localattn {__version__}", *packages_of(comparison.expected.values())])
+    return Verification(tuple(files), unread=tuple(sorted(comparison.unread)), compared_with=packages)
 
 
 class _Comparison:

@@ -1,5 +1,6 @@
 """BLEU, ROUGE-L and METEOR of generated texts, without downloads."""
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
@@ -32,7 +33,7 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
             (`tokenization_of`).
         bleu_signature: Settings of sacrebleu; only values with the same signature are comparable.
         rouge_l: Mean F1 of the longest common subsequence of words. They are matches of [a-z0-9]+ if all letters of
-            the references are ASCII, otherwise the tokens of BLEU.
+            the references are ASCII, otherwise, and in a text without a match, the tokens of BLEU.
         meteor: Mean METEOR (2007 version, nltk) with exact, stem and WordNet matches. Words are those of nltk's
             tokenizer if all letters of the references are ASCII, otherwise the tokens of BLEU. Without WordNet
             (`nltk.download("wordnet")`) synonyms do not match, and the key is meteor_no_synonyms.
@@ -59,9 +60,12 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
         words: list[str] = of_corpus.tokenizer(text).split()
         return words
 
+    def words_or_signs(text: str) -> list[str]:
+        return re.findall("[a-z0-9]+", text) or split(text)
+
     is_ascii = tokenization == "13a"
-    options = {} if is_ascii else {"normalizer": str.lower, "tokenizer": split}
-    rouge_l = rouge_score(predictions, references, rouge_keys="rougeL", **options)["rougeL_fmeasure"]
+    tokenizer = words_or_signs if is_ascii else split
+    rouge = rouge_score(predictions, references, rouge_keys="rougeL", normalizer=str.lower, tokenizer=tokenizer)
     words_of = _words if is_ascii else split
     name = meteor_name()
     wordnet = corpus.wordnet if name == "meteor" else SimpleNamespace(synsets=lambda word: [])
@@ -71,7 +75,7 @@ def generation(predictions: Sequence[str], references: Sequence[str]) -> dict[st
     return {
         "bleu": score,
         "bleu_signature": str(of_corpus.get_signature()),
-        "rouge_l": 100 * float(rouge_l),
+        "rouge_l": 100 * float(rouge["rougeL_fmeasure"]),
         name: 100 * sum(by_text) / len(by_text),
     }
 

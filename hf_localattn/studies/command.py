@@ -14,7 +14,8 @@ from tqdm.auto import tqdm
 
 from hf_localattn.errors import DivergedError, exit_on_user_error
 from hf_localattn.files import claimed, remove_leftovers
-from hf_localattn.names import RESULTS, SCRIPTS
+from hf_localattn.metrics.classification_scores import LOWER_IS_BETTER
+from hf_localattn.names import RESULTS, RIVALS, SCRIPTS
 from hf_localattn.settings.reading import build_arguments
 from hf_localattn.settings.recipes import AUTO, NO_RECIPE, add_recipe, options_of_run, read_recipe
 from hf_localattn.studies.compare import interval_of_mean, method_of
@@ -217,6 +218,26 @@ class SeveralRuns:
         logger.info("Scores of %d %ss:\n%s\n%s", len(self.indices), self.kind, table, note)
         if self.kind == "seed":
             logger.info("To use one model, choose it by validation scores, not by test scores, and quote the mean.")
+        for problem in lost_to_rivals(summary["mean"]):
+            logger.warning(problem)
+
+
+def lost_to_rivals(means: Mapping[str, float]) -> list[str]:
+    """Return a sentence for each mean score that is not better than that of the strongest rival."""
+    sentences = []
+    for name, score in means.items():
+        of_rivals = {rival: means[f"{name}_of_{rival}"] for rival in RIVALS if f"{name}_of_{rival}" in means}
+        if not of_rivals:
+            continue
+        is_greater = not name.endswith(tuple(f"_{lower}" for lower in LOWER_IS_BETTER))
+        strongest = (max if is_greater else min)(of_rivals, key=lambda rival: of_rivals[rival])
+        value = of_rivals[strongest]
+        if score > value if is_greater else score < value:
+            continue
+        relation = "level with" if score == value else "not better than"
+        numbers = f"mean {name} {score:.4f}, against {value:.4f}"
+        sentences.append(f"The models are {relation} their rival {strongest!r}, {RIVALS[strongest]} ({numbers}).")
+    return sentences
 
 
 def summary_of(results: Sequence[Mapping[str, Any]], overlap: float = 0.0) -> dict[str, dict[str, Any]]:

@@ -124,8 +124,8 @@ def test_what_the_user_can_mend(error, tmp_path, capsys):
 
 def test_terminals_get_no_commands_of_texts(capsys):
     """In errors, in the log of a run, and in what commands print."""
-    text = "\x1b]0;title\x07 \x9b2J \x7f \u202edaer"
-    shown = r"\x1b]0;title\x07 \x9b2J \x7f \u202edaer"
+    text = "\x1b]0;title\x07 \x9b2J \x7f \u202edaer\u3164\u034f"
+    shown = r"\x1b]0;title\x07 \x9b2J \x7f \u202edaer\u3164\u034f"
     with pytest.raises(SystemExit), exit_on_user_error():
         raise ValueError(text)
     assert capsys.readouterr().err == f"error: {shown}\n"

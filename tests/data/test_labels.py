@@ -150,8 +150,8 @@ def test_all_missing_columns_are_named(tmp_path):
 
 
 def test_scores_beyond_32_bits_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"line 1.*1e\+300"):
-        load_texts(write(tmp_path, [{"text": "a", "label": 1e300}]))
+    with pytest.raises(ValueError, match=r"line 1.*1e\+39.*too large"):
+        load_texts(write(tmp_path, [{"text": "a", "label": 1e39}]))
 
 
 def test_a_name_that_is_the_index_of_another(tmp_path):
@@ -216,7 +216,8 @@ def test_choices_of_a_data_set(tmp_path):
         assert chosen["known_label"][:] == [expected, None]
 
 
-INVISIBLE = ["\ufe0f", "\u200b", "\u200d", "\u200e", "\u200f", "\u2060", "\u00ad", "\ufeff"]
+INVISIBLE = ["\ufe0f", "\u200b", "\u200d", "\u200e", "\u200f", "\u2060", "\u00ad", "\ufeff", "\u034f", "\u115f"]
+INVISIBLE += ["\u17b4", "\u180b", "\u2065", "\u3164", "\uffa0", "\ufe00", "\U000e0100", "\U000e0fff"]
 LOOK_ALIKES = [
     *((f"a{sign}b", "ab") for sign in INVISIBLE),
     *((f"ab{sign}", "ab") for sign in INVISIBLE),
@@ -230,17 +231,18 @@ LOOK_ALIKES = [
 @pytest.mark.parametrize("names", LOOK_ALIKES, ids=ascii)
 def test_names_that_look_equal_are_refused(tmp_path, names):
     rows = [{"text": "t", "label": name} for name in names]
-    with pytest.raises(ValueError, match=r"line \d: the label .*spelling"):
+    with pytest.raises(ValueError, match=r"line \d: the label .*spelling") as caught:
         load_texts(write(tmp_path, rows))
+    assert not {*INVISIBLE} & {*str(caught.value)}
 
 
 def test_a_name_without_a_visible_character_is_refused(tmp_path):
-    rows = [{"text": "t", "label": name} for name in ("a", "\u200b")]
+    rows = [{"text": "t", "label": name} for name in ("a", "\u3164")]
     with pytest.raises(ValueError, match=r"line 2: .*visible"):
         load_texts(write(tmp_path, rows))
 
 
-@pytest.mark.parametrize("joint", [",", ", ", ";", "|", "/", "#", " + ", " and "])
+@pytest.mark.parametrize("joint", [",", ", ", ";", "|", "/", "#", " + ", " and ", "\uff0c", "\u3001", "\uff1b", "\\"])
 def test_a_name_that_joins_two_classes_is_refused(tmp_path, joint):
     rows = [{"text": "t", "label": name} for name in ("food", "room", f"food{joint}room")]
     with pytest.raises(ValueError, match=r'line 3: .*\["food", "room"\]'):

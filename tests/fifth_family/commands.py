@@ -1,6 +1,7 @@
 """Commands, cards, scripts and views of the fifth family. tests/test_adding_a_family.py runs this file."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -50,7 +51,10 @@ def test_a_checkpoint_has_its_code_a_card_and_equal_files(folder, capsys, tmp_pa
     assert "with 3 attentions over its tokens, on top of a BiLSTM" in card
     assert "`hops` 3" in card
     assert "penalty" not in card.partition("non-default values:")[2].partition("\n")[0]
+    assert "part of the Python package selfattentive" in card
+    capsys.readouterr()
     assert main(["verify", str(folder)]) in (0, None)
+    assert re.search(r"Equal to hf_localattn \S+ and selfattentive \S+: ", capsys.readouterr().out)
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / "structured_attention.py").write_text("# other code\n")
     assert main(["verify", str(copy)]) == 1

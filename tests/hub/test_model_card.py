@@ -243,6 +243,12 @@ def test_the_card_of_a_model_that_transformers_has_trained(checkpoint, results, 
     assert not any(word in card for word in ("untrained", "runtime", "nan", "Versions"))
 
 
+def test_a_model_that_trainer_has_saved_alone_is_not_called_untrained(checkpoint):
+    (checkpoint / "training_record.json").unlink()
+    (checkpoint / "training_args.bin").write_bytes(b"no pickle")
+    assert "no scores of that run" in write_card(checkpoint).read_text()
+
+
 def test_a_record_comes_back_as_it_was_and_unknown_entries_are_ignored(tmp_path):
     RECORD.save(tmp_path)
     path = tmp_path / "training_record.json"

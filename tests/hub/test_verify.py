@@ -47,7 +47,7 @@ def test_what_is_saved_is_equal(family, made, tmp_path, capsys):
     assert verification.is_equal
     code = {path.name: path.stat().st_size for path in made[family].glob("*.py")}
     assert {file.name: file.size for file in verification.files} == code
-    assert verification.compared_with == __version__
+    assert verification.compared_with == f"hf_localattn {__version__}"
     assert (verification.named, verification.unread) == ((), ())
     AutoModel.from_pretrained(made[family]).save_pretrained(tmp_path / "again")
     assert main(["verify", "--list", str(tmp_path / "again")]) == 0

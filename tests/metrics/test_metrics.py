@@ -201,6 +201,12 @@ OTHERS = [
 ]
 
 
+def test_rouge_of_signs_alone_counts_the_tokens_of_bleu():
+    for text in ("\U0001f600 \U0001f602", "...", "\u20ac"):
+        scores = load_metric("generation").compute(predictions=[text], references=[text])
+        assert scores["rouge_l"] == pytest.approx(100)
+
+
 @pytest.mark.parametrize("text", [*TEXTS.values(), *OTHERS])
 def test_a_text_of_any_script_equals_itself(text):
     scores = load_metric("generation").compute(predictions=[text], references=[text])

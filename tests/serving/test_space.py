@@ -78,7 +78,7 @@ def test_the_program_is_short_and_needs_no_other_module(reader):
     assert len(text.encode()) <= 16_000
     imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imports}
-    modules -= {"html", "itertools", "json", "pathlib", "threading", "types", "collections.abc", "typing"}
+    modules -= {"functools", "html", "itertools", "json", "pathlib", "threading", "types", "collections.abc", "typing"}
     assert modules <= {"gradio", "torch", "transformers"}
 
 

@@ -1,10 +1,12 @@
 """A training for each seed, on models that learn nothing in a step."""
 
 import json
+import re
 
 import pytest
 from scipy import stats
 
+from hf_localattn.studies.command import lost_to_rivals
 from tests.script_helpers import assert_one_line_error, load_main
 
 main = load_main("run_glue")
@@ -27,6 +29,9 @@ def test_seeds_are_runs_with_a_summary_and_more_of_them_may_follow(tmp_path, cap
     metrics = main(options(tmp_path / "out", "--seeds 5 2 7"))
     assert weights.stat().st_mtime_ns == before
     assert "To use one model, choose it by validation scores" in caplog.text
+    end = caplog.messages[-1]
+    assert end == lost_to_rivals({name.removesuffix("_mean"): value for name, value in metrics.items()})[-1]
+    assert end.startswith("The models are")
     results = json.loads((tmp_path / "out" / "seeds.json").read_text())["seeds"]
     assert list(results) == ["5", "2", "7"]
     losses = [run["eval_loss"] for run in results.values()]
@@ -39,6 +44,25 @@ def test_seeds_are_runs_with_a_summary_and_more_of_them_may_follow(tmp_path, cap
     assert (tmp_path / "alone" / "model.safetensors").read_bytes() == weights.read_bytes()
     with pytest.raises(SystemExit):
         main(options(tmp_path / "out", "--seeds 5 2 --learning_rate 1"))
+
+
+@pytest.mark.parametrize(
+    ("means", "words"),
+    [
+        (
+            {"eval_f1": 0.5, "eval_f1_of_constant": 0.5, "eval_f1_of_linear": 0.4},
+            ["level with their rival 'constant'"],
+        ),
+        ({"eval_f1": 0.5, "eval_f1_of_constant": 0.5, "eval_f1_of_linear": 0.6}, ["not better than .* 'linear'"]),
+        ({"eval_f1": 0.7, "eval_f1_of_constant": 0.5, "predict_f1": 0.4, "predict_f1_of_linear": 0.6}, ["predict_f1"]),
+        ({"eval_rmse": 0.5, "eval_rmse_of_constant": 0.6}, []),
+        ({"eval_rmse": 0.7, "eval_rmse_of_constant": 0.6, "eval_pearson": 0.9}, ["eval_rmse 0.7000, against 0.6000"]),
+    ],
+)
+def test_a_rival_that_is_above_or_level_on_average_is_named(means, words):
+    sentences = lost_to_rivals(means)
+    assert len(sentences) == len(words)
+    assert all(map(re.search, words, sentences))
 
 
 @pytest.mark.parametrize(
