@@ -50,9 +50,6 @@ KNOWN_LABEL = "known_label"
 LABELED = "labeled_samples"
 """Metric with the number of scored rows, if other rows have no label."""
 
-TOKENIZED = ("text", "text_pair", "context", "question", "choices", "tokens", KNOWN_LABEL)
-"""Columns of rows whose texts a tokenizer reads, if they are texts or lists of texts."""
-
 SKIP = "correct the row, or leave out such rows with skip_empty=True (scripts: --skip_empty)."
 
 
@@ -340,13 +337,14 @@ def describe_value(value: Any) -> str:
     return f"a list of {len(value)}" if isinstance(value, list) else shorten(value)
 
 
-def check_special_tokens(rows: Dataset, name: str, tokenizer: Any) -> None:
+def check_special_tokens(rows: Dataset, inputs: Sequence[str], name: str, tokenizer: Any) -> None:
     """Raise `ValueError` for a text in which a tokenizer finds the end of an input, a separator, a mask and the like.
 
     The unknown token and tokens that were added for a data set, such as cue markers, may be in its texts.
 
     Args:
         rows: Rows of any task.
+        inputs: Columns of what a model reads. Rows may lack some of them.
         name: Name of their file or split.
         tokenizer: Tokenizer of the model.
     """
@@ -355,7 +353,7 @@ def check_special_tokens(rows: Dataset, name: str, tokenizer: Any) -> None:
     if not tokens:
         return
     find_token = re.compile("|".join(map(re.escape, tokens))).search
-    for column in filter(rows.column_names.__contains__, TOKENIZED):
+    for column in filter(rows.column_names.__contains__, (*inputs, KNOWN_LABEL)):
         for row, value in enumerate(rows[column][:]):
             text = "\n".join(value) if isinstance(value, list) else value
             if isinstance(text, str) and (token := find_token(text)):

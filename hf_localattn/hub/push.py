@@ -17,12 +17,11 @@ from typing import Any
 from huggingface_hub import CommitInfo, HfApi, hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
 
-from hf_localattn import __version__
 from hf_localattn.errors import CheckpointError, hub_upload_errors
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import A_LINK, STAGING, claimed, is_regular
 from hf_localattn.hub.model_card import CARD, write_card
-from hf_localattn.hub.record import RECORD, TrainingRecord
+from hf_localattn.hub.record import ARGUMENTS, RECORD, STATE, TrainingRecord
 from hf_localattn.hub.verify import EXTRA, MISSING, CodeFile, verify_checkpoint
 from hf_localattn.installed.policy import REFUSED, TEMPLATES, check_folder, harmless, is_read, matches
 from hf_localattn.installed.policy_table import READ
@@ -30,13 +29,13 @@ from hf_localattn.names import read_config
 
 logger = logging.getLogger(__name__)
 
-NOT_SHARED = ("export.json", "model.onnx", "model.onnx.data", "trainer_state.json")
+NOT_SHARED = ("export.json", "model.onnx", "model.onnx.data", STATE)
 """Files of an exported folder, which is no checkpoint, and Trainer's about a machine."""
 
 SHARED = (*(name for name in READ if name not in NOT_SHARED), "*.py", RECORD, "*_results.json", "LICENSE*")
 """Patterns of the uploaded files. Other files of the folder, such as logs and pickles, are not uploaded."""
 
-STALE = ("*.safetensors", "*.safetensors.index.json", "training_args.bin", "trainer_state.json")
+STALE = ("*.safetensors", "*.safetensors.index.json", ARGUMENTS, STATE)
 """Patterns of files that are deleted on the Hub unless uploaded again: old weights, which could be loaded, and
 Trainer's files about a machine."""
 
@@ -136,7 +135,7 @@ def upload_in_background(
     names = shared_files(folder)
     if path_in_repo is not None:
         names = [path.name for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
-        names = [name for name in names if name != "training_args.bin"]
+        names = [name for name in names if name != ARGUMENTS]
     staging = _stage(folder, names)
     upload: Future[CommitInfo] = HfApi(token=token).upload_folder(
         folder_path=staging.name, path_in_repo=path_in_repo, run_as_future=True, **settings
@@ -183,9 +182,11 @@ def check_checkpoint(folder: Path, where: Path | None = None) -> set[str]:
     """
     where = where or folder
     shared_files(folder)
-    others: list[CodeFile] = []
+    others: tuple[CodeFile, ...] = ()
+    packages = ""
     if read_config(folder)["model_type"] in FAMILIES:
-        others += verify_checkpoint(folder, subfolders=False).others
+        verification = verify_checkpoint(folder, subfolders=False)
+        others, packages = verification.others, verification.compared_with
     else:
         check_folder(folder)
     for file in others:
@@ -198,7 +199,7 @@ def check_checkpoint(folder: Path, where: Path | None = None) -> set[str]:
     if code and folder == where:
         differing = ", ".join(f"{file.label} ({file.verdict})" for file in code)
         note = " What is extra is not uploaded." if any(file.verdict == EXTRA for file in code) else ""
-        logger.warning("The code of %s differs from hf_localattn %s: %s.%s", where, __version__, differing, note)
+        logger.warning("The code of %s differs from %s: %s.%s", where, packages, differing, note)
     return {file.name for file in code if file.verdict == EXTRA}
 
 

@@ -72,7 +72,7 @@ NOTE_TERMS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """How texts are read, and what counts as a cue.
+    """Settings of the reading of texts: their sentences, and what counts as a cue.
 
     Args:
         convention (str, *optional*, defaults to "stories"): What counts as a cue and as its scope. "stories" is all

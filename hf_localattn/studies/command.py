@@ -30,6 +30,7 @@ from hf_localattn.training.arguments import argument_classes, set_up_logging
 from hf_localattn.training.output_folder import save_arguments
 from hf_localattn.training.run import execute
 from hf_localattn.training.run_record import numbers_of, scores_of
+from hf_localattn.training.scores import strongest_rival
 
 logger = logging.getLogger(__name__)
 
@@ -227,16 +228,11 @@ def lost_to_rivals(means: Mapping[str, float]) -> list[str]:
     sentences = []
     for name, score in means.items():
         of_rivals = {rival: means[f"{name}_of_{rival}"] for rival in RIVALS if f"{name}_of_{rival}" in means}
-        if not of_rivals:
-            continue
         is_greater = not name.endswith(tuple(f"_{lower}" for lower in LOWER_IS_BETTER))
-        strongest = (max if is_greater else min)(of_rivals, key=lambda rival: of_rivals[rival])
-        value = of_rivals[strongest]
-        if score > value if is_greater else score < value:
-            continue
-        relation = "level with" if score == value else "not better than"
-        numbers = f"mean {name} {score:.4f}, against {value:.4f}"
-        sentences.append(f"The models are {relation} their rival {strongest!r}, {RIVALS[strongest]} ({numbers}).")
+        if strongest := strongest_rival(score, of_rivals, is_greater=is_greater):
+            rival, value, relation = strongest
+            numbers = f"mean {name} {score:.4f}, against {value:.4f}"
+            sentences.append(f"The models are {relation} their rival {rival!r}, {RIVALS[rival]} ({numbers}).")
     return sentences
 
 

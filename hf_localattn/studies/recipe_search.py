@@ -36,7 +36,7 @@ from hf_localattn.studies.search import RESULTS
 from hf_localattn.training.arguments import argument_classes
 from hf_localattn.training.intervals import INTERVALS
 from hf_localattn.training.output_folder import check_same_run, check_unused, save_arguments
-from hf_localattn.training.scores import main_score
+from hf_localattn.training.scores import main_score, strongest_rival
 
 logger = logging.getLogger(__name__)
 
@@ -270,15 +270,15 @@ class RecipeSearch:
         text = [f"{best.name} is kept: it has the best {self.metric} on {where}."]
         if self.num_folds is not None:
             text.append("The kept model was trained on all training rows.")
-        if rivals := self._sorted(self.rivals):
-            strongest = rivals[0]
-            if strongest.score == best.score:
-                text.append(f"It is level with its rival {strongest.name}, {RIVALS[strongest.name]}.")
-            elif self._sorted([best, strongest])[0] is strongest:
-                text.append(
-                    f"Its rival {strongest.name}, {RIVALS[strongest.name]}, is better"
-                    f" ({strongest.score:.4f} against {best.score:.4f})."
-                )
+        rivals = self._sorted(self.rivals)
+        of_rivals = {rival.name: rival.score for rival in rivals if rival.score is not None}
+        assert best.score is not None
+        if strongest := strongest_rival(best.score, of_rivals, is_greater=self.is_greater):
+            rival, value, _ = strongest
+            if value == best.score:
+                text.append(f"It is level with its rival {rival}, {RIVALS[rival]}.")
+            else:
+                text.append(f"Its rival {rival}, {RIVALS[rival]}, is better ({value:.4f} against {best.score:.4f}).")
         if unfinished := [candidate.name for candidate in others if not candidate.is_over]:
             text.append(f"Without a score for want of time: {join_names(unfinished)}.")
         return Comparison(self.metric, (*ranked, *others, *rivals), " ".join(text))

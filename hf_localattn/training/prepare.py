@@ -204,7 +204,7 @@ def label(settings: Settings, read: ReadRows) -> tuple[Settings, Target]:
 def encode(settings: Settings, name: str, rows: datasets.Dataset, target: Target, encoding: Any) -> Split:
     """Convert the rows of a split into model inputs."""
     task = settings.task
-    check_special_tokens(rows, task.args.name_of(name), encoding.tokenizer)
+    check_special_tokens(rows, task.input_columns, task.args.name_of(name), encoding.tokenizer)
     function, arguments = task.encoder(name, target, encoding)
     shows_bar = len(rows) >= LONG and not settings.training_args.disable_tqdm
     if shows_bar:

@@ -23,7 +23,7 @@ from hf_localattn.tasks import QuestionAnswering, TextClassification, TokenClass
 from hf_localattn.tasks.task import Split
 from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.layer_states import encoder_of, mean_layers, token_layers
-from hf_localattn.training.scores import main_score, perfect_score
+from hf_localattn.training.scores import main_score, perfect_score, strongest_rival
 
 logger = logging.getLogger(__name__)
 
@@ -170,17 +170,17 @@ class Rivals:
     def _compare(self, split: Split, name: str, score: float, of_rivals: Mapping[str, float]) -> None:
         """Warn if a model is not better than its strongest rival, with advice unless its score is perfect."""
         is_greater = self.evaluation.target.metrics[name]
-        strongest = (max if is_greater else min)(of_rivals, key=lambda rival: of_rivals[rival])
-        value = of_rivals[strongest]
-        if score > value if is_greater else score < value:
+        strongest = strongest_rival(score, of_rivals, is_greater=is_greater)
+        if strongest is None:
             return
+        rival, value, relation = strongest
         perfect = perfect_score(self.evaluation.task, is_greater=is_greater)
         advice = "" if score == perfect else ": train it longer, or with another --learning_rate"
         logger.warning(
             "The model is %s its rival %r, %s, on the %s rows (%s %.4f, against %.4f)%s.",
-            "level with" if score == value else "not better than",
-            strongest,
-            RIVALS[strongest],
+            relation,
+            rival,
+            RIVALS[rival],
             split.name,
             name,
             score,

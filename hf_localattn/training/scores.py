@@ -106,6 +106,29 @@ def perfect_score(task: Task, *, is_greater: bool) -> float:
     return 100.0 if task.model_task == "question-answering" else 1.0
 
 
+def strongest_rival(
+    score: float, of_rivals: Mapping[str, float], *, is_greater: bool
+) -> tuple[str, float, str] | None:
+    """Compare a model with the strongest of its rivals.
+
+    Args:
+        score: Score of the model.
+        of_rivals: Score of each rival by its name.
+        is_greater: True if greater is better.
+
+    Returns:
+        The rival, its score, and "level with" or "not better than" of the model; None if the model is better, or has
+        no rival.
+    """
+    if not of_rivals:
+        return None
+    rival = (max if is_greater else min)(of_rivals, key=lambda name: of_rivals[name])
+    value = of_rivals[rival]
+    if score > value if is_greater else score < value:
+        return None
+    return rival, value, "level with" if score == value else "not better than"
+
+
 def main_score(directions: Mapping[str, bool]) -> str:
     """Return the first score other than the loss."""
     return next((name for name in directions if name != "loss"), "loss")

@@ -69,7 +69,7 @@ class StreamedRows:
             rows, _ = self._read(batch, indices[0], layout)
             if not len(rows):
                 return {}
-            check_special_tokens(rows, self.name, encoding.tokenizer)
+            check_special_tokens(rows, self.task.input_columns, self.name, encoding.tokenizer)
             rows = self.task.prepare_rows({"train": rows}, target)["train"]
             return _labeled(make_features(rows[:], tokenizer=encoding.tokenizer, **arguments))
 

@@ -345,10 +345,10 @@ def test_special_tokens_in_texts(load, row, token):
     known = json.loads(json.dumps({column: value}).replace(token, "[UNK] [CUE]"))
     unasked = {"question": None} if column == "question" and isinstance(load, partial) else {}
     good = [{**row, **known, "id": "g"}, {**row, **known, **unasked, "id": "h"}]
-    check_special_tokens(load(Source("hub", Dataset.from_list(good))), "a.jsonl", tokenizer)
+    check_special_tokens(load(Source("hub", Dataset.from_list(good))), [*row], "a.jsonl", tokenizer)
     rows = load(Source("hub", Dataset.from_list([*good, row])))
     with pytest.raises(ValueError, match=rf"row 3: .*'\[{token[1:-1]}\]'"):
-        check_special_tokens(rows, "a.jsonl", tokenizer)
+        check_special_tokens(rows, [*row], "a.jsonl", tokenizer)
 
 
 @pytest.mark.parametrize("load", [getattr(data, name) for name in data.__all__ if name.startswith("load_")])
