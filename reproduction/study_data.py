@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -141,6 +142,23 @@ def draw_articles(rows: Sequence[str], seed: int, count: int) -> list[str]:
     return [row for title in titles for row in by_title[title]][:count]
 
 
+def choices_of(rows: Iterable[str], seed: int) -> list[str]:
+    """Turn questions into choices between four sentences of the passage. One of them has the answer."""
+    generator = random.Random(seed)
+    chosen = []
+    for row in map(json.loads, rows):
+        answer = row["answers"]["text"][0]
+        sentences = dict.fromkeys(re.split(r"(?<=[.!?])\s+(?=[A-Z])", row["context"]))
+        right = [sentence for sentence in sentences if answer in sentence]
+        wrong = [sentence for sentence in sentences if answer not in sentence]
+        if len(right) != 1 or len(wrong) < 3:
+            continue
+        choices = [*right, *generator.sample(wrong, 3)]
+        generator.shuffle(choices)
+        chosen.append({"question": row["question"], "choices": choices, "label": choices.index(right[0])})
+    return [json.dumps(row, ensure_ascii=False) + "\n" for row in chosen]
+
+
 def write_draws(source: Path, target: Path, scored_questions: Path) -> None:
     """Write few training rows of four corpora, and the rows that are scored."""
     target.mkdir(parents=True, exist_ok=True)
@@ -151,6 +169,8 @@ def write_draws(source: Path, target: Path, scored_questions: Path) -> None:
     write(target / "stsb-scored.jsonl", columns_of(read_lines(source / "glue_stsb" / "validation.jsonl"), **pairs))
     write(target / "wnut-test.txt", read_names(source / "wnut17", "test"))
     questions = read_lines(source / "squad" / "train.jsonl")
+    choices = choices_of(questions, 5000)
+    write(target / "choices-scored.jsonl", choices_of(read_lines(scored_questions), 5000))
     for draw in range(DRAWS):
         rows, others = draw_two(read_lines(source / "trec" / "train.jsonl"), (1000 + draw, 500), (1100 + draw, 300))
         write(target / f"trec-{draw}.jsonl", columns_of(rows, **texts))
@@ -160,6 +180,7 @@ def write_draws(source: Path, target: Path, scored_questions: Path) -> None:
         write(target / f"wnut-{draw}-validation.txt", others[:300])
         write(target / f"wnut-{draw}-held-out.txt", others)
         write(target / f"squad-{draw}.jsonl", draw_articles(questions, 3000 + draw, 300))
+        write(target / f"choices-{draw}.jsonl", random.Random(5000 + draw).sample(choices, 1000))
         rows, _ = draw_two(read_lines(source / "glue_stsb" / "train.jsonl"), (4000 + draw, 600), (0, 0))
         write(target / f"stsb-{draw}.jsonl", columns_of(rows, **pairs))
 
