@@ -24,8 +24,8 @@ from reproduction.study_data import DRAWS
 
 RECORD = "few-rows.json"
 
-OTHERS = "held-out"
-"""Name of further scored rows, in files and in the names of their metrics."""
+OTHERS = "others"
+"""Name of further scored rows in the names of their metrics."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,21 @@ class FewRows:
         script: Name of the script.
         score: Main score.
         ending: Ending of the files.
-        test (*optional*): File of the scored rows; by default, the validation rows are scored.
-        has_others (*optional*): There are further rows to score.
+        test (*optional*): File of the scored rows of a draw; by default, the validation rows are scored.
+        others (*optional*): File of further rows to score.
     """
 
     script: str
     score: str
     ending: str
     test: str | None = None
-    has_others: bool = False
+    others: str | None = None
 
     def files(self, data: Path, name: str, draw: int, *, is_search: bool) -> dict[str, Any]:
         """Return the data options of a draw. A search needs validation rows."""
         options: dict[str, Any] = {"train_file": str(data / f"{name}-{draw}{self.ending}"), "do_train": True}
         if self.test is not None:
-            options |= {"test_file": str(data / self.test), "do_predict": True}
+            options |= {"test_file": str(data / self.test.format(draw)), "do_predict": True}
         if self.test is None or is_search:
             rows = f"{name}-scored" if self.test is None else f"{name}-{draw}-validation"
             options |= {"validation_file": str(data / f"{rows}{self.ending}"), "do_eval": True}
@@ -60,7 +60,7 @@ class FewRows:
 TASKS = {
     "trec": FewRows("glue", "predict_accuracy", ".jsonl", "trec-test.jsonl"),
     "stsb": FewRows("glue", "eval_pearson", ".jsonl"),
-    "wnut": FewRows("ner", "predict_f1", ".txt", "wnut-test.txt", has_others=True),
+    "wnut": FewRows("ner", "predict_f1", ".txt", "wnut-{}-held-out.txt", others="wnut-test.txt"),
     "squad": FewRows("qa", "eval_f1", ".jsonl"),
     "choices": FewRows("swag", "eval_accuracy", ".jsonl"),
 }
@@ -75,10 +75,9 @@ def run_of(name: str, draw: int, recipe: str | None, data: Path, backbone: str, 
     files = task.files(data, name, draw, is_search=is_search)
     options = {"backbone": backbone, **chosen, **files, "seed": draw, "output_dir": str(folder)}
     then: tuple[ScriptRun, ...] = ()
-    if task.has_others and not is_search:
+    if task.others is not None and not is_search:
         beside = folder.with_name(f"{folder.name}-{OTHERS}")
-        rows = data / f"{name}-{draw}-{OTHERS}{task.ending}"
-        test = {"model_name_or_path": str(folder), "test_file": str(rows), "do_predict": True}
+        test = {"model_name_or_path": str(folder), "test_file": str(data / task.others), "do_predict": True}
         then = (ScriptRun(task.script, {**test, "output_dir": str(beside)}, beside),)
     return ScriptRun(task.script, options, folder, then)
 
