@@ -36,13 +36,13 @@ _REPLY = r"(?:(?:Answer|A):\s*)?"
 
 # A finding: a few words without a mark that ends a sentence or separates.
 _FINDING = re.compile(
-    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]|\s\[))"
+    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?<!\s)(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]|\s\[))"
 )
 _SEPARATOR = re.compile(
     rf"\s*(?:[:=?]|\.{{3,}}|_{{3,}}|\s[-\u2013\u2014]{{1,2}}(?=\s))\s*{_REPLY}|\s+(?=\[[^\]\s]+\])"
 )
 _BEFORE_FINDING = re.compile(r"(?:[.;,]|(?<!\w)(?:Question|Q):)\s+")
-_LAST_MARK = re.compile(r"\s*[;,]\s*")
+_LAST_MARK = re.compile(r"(?<!\s)\s*[;,]\s*")  # begins once in a run of blanks
 _LAST_SIGN = re.compile(r"\s(?=[-+]$)")
 _WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
 _PROSE = re.compile(
