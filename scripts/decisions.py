@@ -1,4 +1,4 @@
-"""Write the tables of README.md and docs/which-family.md that say what to take, with numbers from the records.
+"""Write the tables of README.md and of two pages that say what to take, with numbers from the records.
 
 Usage: python -m scripts.decisions
 """
@@ -21,7 +21,7 @@ from hf_localattn.studies.comparison_files import markdown_table
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "docs" / "studies" / "results"
 COSTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "which-family.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "which-family.md", ROOT / "docs" / "scripts.md")
 TABLE = re.compile(r"(<!-- written by scripts/decisions.py: (\w+) -->\n\n).*?(?=\n\n)", re.DOTALL)
 
 
@@ -35,7 +35,7 @@ def runs_of(table: str) -> list[dict[str, Any]]:
 def scores(table: str, row: str, task: str, metric: str) -> dict[int, float]:
     """Return a score by index of the run, in points."""
     chosen = [run for run in runs_of(table) if (run["row"], run["task"]) == (row, task)]
-    scale = 1 if task.startswith("q") else 100  # scores of questions are in percent
+    scale = 1 if task.startswith(("q", "squad")) else 100  # scores of questions are in percent
     return {run["run"]: scale * run["metrics"][metric] for run in chosen}
 
 
@@ -76,6 +76,24 @@ def cost_of(case: str, variant: str) -> str:
     return f"{result['time_ratio']:.2f}, {result['memory_ratio']:.2f}"
 
 
+def searches() -> list[list[str]]:
+    """Return the rows of the searches over recipes: task, recipe, score, interval, seconds and megabytes."""
+    rows = []
+    for run in runs_of("../few-rows"):
+        if "search" not in run:
+            continue
+        metric = run["search"]["metric"]
+        scale = 1 if run["task"] == "squad" else 100
+        recipes = sorted(run["search"]["recipes"], key=lambda recipe: -recipe["score"])
+        for recipe in (*recipes, *run["search"]["rivals"]):
+            name = f"rival: {recipe['name']}" if recipe["is_rival"] else recipe["name"]
+            low, high = recipe["interval"] or (None, None)
+            interval = "" if low is None else f"[{scale * low:.1f}, {scale * high:.1f}]"
+            cost = [""] * 2 if recipe["is_rival"] else [f"{recipe['seconds']:.0f}", f"{recipe['megabytes']:.0f}"]
+            rows.append([run["task"], metric, name, f"{scale * recipe['score']:.1f}", interval, *cost])
+    return rows
+
+
 def tables() -> dict[str, str]:
     """Return the tables by name."""
     content = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -94,6 +112,9 @@ def tables() -> dict[str, str]:
     for family in families:
         texts = {**family, "time, memory": cost_of(*family["time, memory"])}
         cells.append([text.format(**gains) for text in texts.values()])
+    written["searches"] = markdown_table(
+        ["rows", "score", "recipe", "value", "95 % interval", "seconds", "MB"], searches()
+    )
     return {**written, "families": markdown_table(list(families[0]), cells)}
 
 
