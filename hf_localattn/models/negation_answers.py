@@ -39,14 +39,14 @@ BULLET = re.compile(rf"(?:(?:{_MARK}|o)\s+|\(?\d{{1,2}}[.)]\s+|[\u2022\u25cf\u25
 
 # A finding: a few words without a mark that ends a sentence or separates.
 _FINDING = re.compile(
-    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]|\s\[))"
+    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?<!\s)(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]|\s\[))"
 )
 _SEPARATOR = re.compile(
     rf"\s*(?:[:=?]|\.{{3,}}|_{{3,}}|\s[-\u2013\u2014]{{1,2}}(?=\s))"
     rf"(?:[ \t]*[\n\r]\s*(?:{BULLET.pattern})?|\s*){_REPLY}|\s+(?=\[[^\]\s]+\])"
 )
 _BEFORE_FINDING = re.compile(r"(?:[.;,]|(?<!\w)(?:Question|Q):)\s+")
-_LAST_MARK = re.compile(r"(?<!\s)\s*[;,]\s*")
+_LAST_MARK = re.compile(r"(?<!\s)\s*[;,]\s*")  # begins once in a run of blanks
 _WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
 _TELLS = (
     r"\b(?:has|have|had|is|are|was|were|does|did|presents?|presented|reports?|reported|complains?|complained|states?|seen"

@@ -41,20 +41,19 @@ def trained(monkeypatch):
 
 def test_the_record_has_each_run_with_its_command_data_and_further_rows(trained, tmp_path, capsys):
     words = ["few-rows", str(tmp_path / "draws"), "--backbone", "tiny", "--draws", "1", "-o", str(tmp_path / "out")]
-    main([*words, "--tasks", "wnut", "squad", "--search"])
-    assert list(trained) == ["wnut-1", "wnut-1-held-out", "squad-1", "wnut-1-auto", "squad-1-auto"]
+    main([*words, "--tasks", "wnut", "squad"])
+    main([*words, "--tasks", "wnut", "squad", "--recipes", "auto", "questions-encoder"])
+    new = ("wnut-1-auto", "squad-1-auto", "squad-1-questions-encoder")
+    assert list(trained) == ["wnut-1", "wnut-1-others", "squad-1", *new]
     assert "recipe" not in trained["wnut-1"].keys() | trained["squad-1"].keys()
     assert "validation_file" not in trained["wnut-1"]
     assert trained["wnut-1-auto"]["validation_file"] == str(tmp_path / "draws" / "wnut-1-validation.txt")
-    assert trained["wnut-1-held-out"]["model_name_or_path"] == str(tmp_path / "out" / "wnut-1")
+    assert trained["wnut-1-others"]["model_name_or_path"] == str(tmp_path / "out" / "wnut-1")
     runs = json.loads((tmp_path / "out" / "few-rows.json").read_text())["runs"]
-    assert [(run["row"], run["task"], run["run"]) for run in runs] == [
-        ("words", "wnut", 2),
-        ("words", "squad", 2),
-        ("auto", "wnut", 2),
-        ("auto", "squad", 2),
-    ]
-    assert runs[0]["metrics"]["predict_f1@held-out"] == 0.5
+    found = [(run["row"], run["task"], run["run"]) for run in runs]
+    assert found[:2] == [("words", "wnut", 2), ("words", "squad", 2)]
+    assert found[2:] == [("auto", "wnut", 2), ("auto", "squad", 2), ("questions-encoder", "squad", 2)]
+    assert runs[0]["metrics"]["predict_f1@others"] == 0.5
     assert runs[0]["data"] == {"train data": "600 rows"}
     assert runs[0]["command"].startswith("hf-localattn train ner --backbone ")
     assert str(tmp_path) not in runs[0]["command"]
