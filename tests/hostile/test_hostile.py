@@ -23,8 +23,8 @@ from tests.hostile.cases import (
     CODE,
     LOADS,
     SAMPLES,
+    TOGETHER,
     UNREADABLE,
-    VALUES,
     WEIGHTS,
     write,
     write_outside,
@@ -95,8 +95,8 @@ def doors_of(sample, case, ends):
         doors = ["exported", "negation", "spacy", "negation_command"]
     if case == "graph-adapter":
         doors = ["verify"]
-    if case in VALUES:
-        doors = BUILDS
+    if case in TOGETHER:
+        doors = [*BUILDS, "config", "own_config", "own_model", "model"]
     if case in UNREADABLE:
         doors = [*BUILDS[:-1], "checked_tokenizer"]
     if case in BEFORE_US:
