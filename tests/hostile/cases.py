@@ -418,7 +418,7 @@ CARDS = {
         LOADS,
     ),
     "card-class": ({"config.json": {"architectures": [INJECTION]}}, "`architectures` "),
-    "card-field": ({"config.json": {"qa_loss": INJECTION}}, LOADS),
+    "card-field": ({"config.json": {"qa_loss": INJECTION}}, "`qa_loss` is"),
     "card-record": ({"training_record.json": RECORD}, LOADS),
     "card-files": ({"training_record.json": {"task": "x", "files": {INJECTION: INJECTION}}}, LOADS),
     "card-results": ({"training_record.json": None, "all_results.json": "[]"}, "all_results.json"),

@@ -26,7 +26,6 @@ LYING = {
     "header-list": header("[]"),
     "header-deep": header(DEEP),
     "header-digits": header(f'{{"a": {DIGITS}}}'),
-    "header-twice": header('{"a": %s, "a": %s}' % ((json.dumps(tensor()),) * 2)) + bytes(4),
     "tensor-cut": header({"a": tensor((9,), 0, 36)}) + bytes(4),
     "tensor-outside": header({"a": tensor((1,), 10**9, 10**9 + 4)}) + bytes(4),
     "tensor-backwards": header({"a": tensor((1,), 4, 0)}) + bytes(4),
