@@ -22,6 +22,8 @@ def read_utf8(path: str | Path) -> str:
     """
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file; check the path.") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start}); re-save it.") from None
 

@@ -1,7 +1,8 @@
 """Train the models of a table of the papers, and compare their scores with the published ones.
 
 Repeat the command to resume it. Tables share runs with the same settings. Without TABLE, all tables are listed.
-`python -m reproduction negation --help` tells about models that find negation in texts of several kinds.
+`python -m reproduction negation --help` tells about models that find negation in texts of several kinds, and
+`python -m reproduction few-rows --help` about the shortest command on few rows.
 """
 
 from __future__ import annotations
@@ -95,6 +96,10 @@ def main(words: Sequence[str] | None = None) -> None:
             from reproduction import negation
 
             return negation.main(words[1:])
+        if words[:1] == ["few-rows"]:
+            from reproduction import few_rows
+
+            return few_rows.main(words[1:])
         options = parser().parse_args(words)
         for name in ("num_runs", "max_samples", "workers"):
             value = getattr(options, name)

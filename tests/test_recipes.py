@@ -56,6 +56,7 @@ def test_what_the_user_gives_wins():
     assert "local_config" not in other
     of_checkpoint = add_recipe("qa", {"model_name_or_path": "m", "do_train": True, "recipe": "questions"})
     assert not {"family", "local_config"} & of_checkpoint.keys()
+    assert "train_sampling_strategy" not in add_recipe("ner", TRAINED | {"streaming": True})
     strategy = add_recipe("ner", TRAINED | {"validation_file": "v", "eval_strategy": "no"})
     assert "early_stopping_patience" not in strategy
 

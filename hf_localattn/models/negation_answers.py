@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from .negation_text import Offsets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Findings and their answer."""
 
@@ -34,23 +34,26 @@ _AFTER_ANSWER = re.compile(r"\s*(?:$|[;,.]\s*(?=\S|$)|\s[-\u2013\u2014]+\s+|\|\s
 
 _REPLY = r"(?:(?:Answer|A):\s*)?"
 
+_MARK = "[-*\u2022\u00b7\u2013\u2014\u25cf\u25aa\u25e6>]"
+BULLET = re.compile(rf"(?:(?:{_MARK}|o)\s+|\(?\d{{1,2}}[.)]\s+|[\u2022\u25cf\u25aa\u25e6])")
+
 # A finding: a few words without a mark that ends a sentence or separates.
 _FINDING = re.compile(
-    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]|\s\[))"
+    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?<!\s)(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]|\s\[))"
 )
 _SEPARATOR = re.compile(
-    rf"\s*(?:[:=?]|\.{{3,}}|_{{3,}}|\s[-\u2013\u2014]{{1,2}}(?=\s))\s*{_REPLY}|\s+(?=\[[^\]\s]+\])"
+    rf"\s*(?:[:=?]|\.{{3,}}|_{{3,}}|\s[-\u2013\u2014]{{1,2}}(?=\s))"
+    rf"(?:[ \t]*[\n\r]\s*(?:{BULLET.pattern})?|\s*){_REPLY}|\s+(?=\[[^\]\s]+\])"
 )
 _BEFORE_FINDING = re.compile(r"(?:[.;,]|(?<!\w)(?:Question|Q):)\s+")
-_LAST_MARK = re.compile(r"\s*[;,]\s*")
-_LAST_SIGN = re.compile(r"\s(?=[-+]$)")
+_LAST_MARK = re.compile(r"(?<!\s)\s*[;,]\s*")  # begins once in a run of blanks
 _WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
-_PROSE = re.compile(
+_TELLS = (
     r"\b(?:has|have|had|is|are|was|were|does|did|presents?|presented|reports?|reported|complains?|complained|states?|seen"
-    r"|came|admitted|takes?|feels?|felt|he|she|they|patient|pt|with|for|since|today|yesterday|ago"
-    r"|p[ms]h|hpi|s/p|c/o)\b|\d",
-    re.IGNORECASE,
+    r"|came|admitted|takes?|feels?|felt|he|she|they|patient|pt)\b"
 )
+_TELLING = re.compile(_TELLS, re.IGNORECASE)
+_PROSE = re.compile(rf"{_TELLS}|\b(?:with|for|since|today|yesterday|ago|p[ms]h|hpi|s/p|c/o)\b|\d", re.IGNORECASE)
 """What shows that words before a comma are no part of a list of findings."""
 
 NEGATOR = re.compile(
@@ -69,6 +72,20 @@ _SIGN = re.compile(
     r"|(?:(?<=[\n\r])|(?<=[-:;,(]\s)|^)\?\s(?=[^\W\d_])"
 )
 _SIGN_KINDS = {"+": None, "?": "speculation"}
+_LETTERS = "\u00d8\u00f8"
+"""Signs that also begin names, such as that of \u00d8degaard."""
+_AFTER_NAME = re.compile(rf"[^;.\n\r]{{0,40}}?(?:[A-Z][a-z]|{_TELLS})")
+
+_SIGNED_ITEM = re.compile(
+    r"(?P<item>[^\W\d_](?:[^-+()\[\],;:.?=|\n\r]|-(?=\w)){0,60}?)"
+    r"(?:\s?(?P<sign>[-+]|\([-+]\)|\[[-+]\])|\s(?P<number>\d{1,2}(?:/10|\+)?))(?:[\s,;.]+|$)"
+)
+_NUMBERED = re.compile(
+    r"\b(?:bed|category|class|cycle|day|grade|group|level|month|no|number|phase|room|score|stage|time|type|visit|week|year"
+    r"|zone)$",
+    re.IGNORECASE,
+)
+"""Words before a number that is a name, and no amount."""
 _AFTER_ITEM = re.compile(r"[;.](?:\s|$)")
 _AFTER_QUERY = re.compile(r"[;.](?:\s|$)|[,)]")
 _CHECK = re.compile(r"[xX\u2713\u2714\u2611\u2612]|\[[xX]\]|\([xX]\)")
@@ -101,8 +118,9 @@ def read_answers(
     content = text[start:end]
     if "|" in content or "\t" in content:
         return _row(text, start, end, header)
-    parts = _boxes(text, start, end) or _pairs(text, start, end, signed) or _signs(text, start, end, signed)
-    parts = parts or _whole_pair(text, start, end, signed)
+    parts = _boxes(text, start, end) or _pairs(text, start, end, signed)
+    parts = parts or _signs_behind(text, start, end, signed)
+    parts = parts or _signs(text, start, end, signed) or _whole_pair(text, start, end)
     return (parts, []) if parts or not _WIDE.search(content) else _row(text, start, end, header)
 
 
@@ -129,9 +147,9 @@ def _pairs(text: str, start: int, end: int, signed: bool = False) -> list[Offset
     return parts
 
 
-def _whole_pair(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answer]:
-    """Return the pair that a whole line is, such as `fever, no`, and `fever -` in a paragraph with signs."""
-    mark = _LAST_MARK.search(text, start, end) or (_LAST_SIGN.search(text, start, end) if signed else None)
+def _whole_pair(text: str, start: int, end: int) -> list[Offsets | Answer]:
+    """Return the pair that a whole line is, such as `fever, no`."""
+    mark = _LAST_MARK.search(text, start, end)
     if not mark or not text[start].isalpha() or not _is_finding(before := text[start : mark.start()]):
         return []
     if _PROSE.search(before):
@@ -183,7 +201,8 @@ def _whole_answer(text: str, start: int, end: int) -> re.Match[str] | None:
 
 def is_reply(text: str, start: int, end: int) -> bool:
     """Return True for a line that is the answer to the finding in the line above."""
-    mark = re.compile(_REPLY).match(text, start, end)
+    bullet = BULLET.match(text, start, end)
+    mark = re.compile(_REPLY).match(text, bullet.end() if bullet else start, end)
     return bool(mark and _whole_answer(text, mark.end(), end))
 
 
@@ -255,7 +274,12 @@ def _last_answer(text: str, start: int, end: int) -> re.Match[str] | None:
 
 def _signs(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answer]:
     """Return the items of a line with a sign each, such as `-fever +cough` or `?TIA`; empty for other lines."""
-    signs = list(_SIGN.finditer(text, start, end))
+    signs: list[re.Match[str]] = []
+    for sign in _SIGN.finditer(text, start, end):
+        before = text[max(start, sign.start() - 4) : sign.start()].rstrip()
+        in_list = signs or sign.start() == start or before.endswith((",", ";", ":", "("))
+        if sign[0] not in _LETTERS or (in_list and not _AFTER_NAME.match(text, sign.end(), end)):
+            signs.append(sign)
     kinds = [_SIGN_KINDS.get(sign[0].strip("()[] "), "negation") for sign in signs]
     begins = bool(signs) and signs[0].start() == start
     is_list = (signed and begins) or (len(signs) > 1 and (begins or None in kinds))
@@ -275,6 +299,26 @@ def _signs(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answ
         if after and (rest := strip(text, after.start(), stop, ",;.)")):
             parts.append(rest)
     return parts
+
+
+def _signs_behind(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answer]:
+    """Return the items of a line that all have a sign or a number behind them: `Fever- Cough+`, `Edema 0`."""
+    items: list[re.Match[str]] = []
+    while start < end and (item := _SIGNED_ITEM.match(text, start, end)):
+        if not _is_finding(item["item"]) or _TELLING.search(item["item"]) or _NUMBERED.search(item["item"]):
+            return []
+        items.append(item)
+        start = item.end()
+    signs = [item["sign"] or item["number"].strip("+") for item in items]
+    negating = [sign in ("-", "(-)", "[-]", "0", "0/10") for sign in signs]
+    is_apart = all(text[item.start("sign") - 1] == " " for item, sign in zip(items, signs, strict=True) if sign == "-")
+    is_list = len(items) > 1 and (any("+" in sign for sign in signs) or not is_apart)
+    if start < end or not (signed or is_list or (any(negating) and "-" not in signs)):
+        return []
+    return [
+        Answer("negation" if negates else None, item.span(item.lastgroup or 0), (item.span("item"),), item.span())
+        for item, negates in zip(items, negating, strict=True)
+    ]
 
 
 # --- tables

@@ -40,6 +40,9 @@ studies surveillance testing therapy treatment work-up workup
 TREATMENTS = frozenset(_TREATMENTS.split())
 """Nouns of the same kind: "no further workup of the nodule"."""
 
+EXCEPTIONS = (["except"], ["other", "than"], ["apart", "from"], ["aside", "from"])
+"""Words behind which a finding is there."""
+
 REACH = 4
 """Words after a cue, or after a form of "be", in which a participle shows that the clause is passive."""
 
@@ -114,6 +117,9 @@ def _of_finding(words: Sequence[str], first: int, last: int, scope: Sequence[boo
             stops.append(last + 1 + index)
     if _plain(words[first]).startswith("lack") and "or" not in after:
         stops += [last + 1 + after.index(mark) for mark in (",", "and") if mark in after]
+    for index in range(len(after)):
+        if any(after[index : index + len(exception)] == exception for exception in EXCEPTIONS):
+            stops.append(last + 1 + index)
     stop = min(stops, default=len(words))
     return [inside and index < stop for index, inside in enumerate(scope)]
 

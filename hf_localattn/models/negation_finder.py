@@ -8,6 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from .cue_markers import ANY_MARKER, CUE_MARKER
@@ -21,13 +22,16 @@ from .negation_text import Offsets, affix_offsets, join_over_blanks, read_words,
 SENTENCES_AT_A_TIME = 1024
 """Number of sentences that are sorted by length and read together."""
 
+SCOPES_AT_A_TIME = 4096
+"""Number of cues whose sentences are read together."""
+
 CLAUSE_MARKS = (",", ".", ";", ":")
 
 # The white space after a marker belongs to it. Several markers in a row mark one word.
 _MARKER = re.compile(rf"(?:(?:{ANY_MARKER})\s*)+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A cue with its scope. Scores are mean probabilities of the words' labels."""
 
@@ -37,7 +41,7 @@ class Finding:
     scope_score: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A sentence of a text, or a part of a sentence that is too long for the model."""
 
@@ -72,20 +76,20 @@ class NegationFinder:
             sentences (*optional*): The sentences of each text, which lines of notes divide further. By default they
                 are found by rules.
         """
-        parts: list[tuple[int, Piece | Answer]] = []
-        for index, text in enumerate(texts):
-            divided = None if sentences is None else sentences[index]
-            parts += [(index, part) for part in self._read(text, reading, divided)]
-        pieces = [part for _, part in parts if isinstance(part, Piece)]
-        findings_of_pieces = iter(
-            self.find([piece.words for piece in pieces], reading, [piece.cue for piece in pieces])
+        parts = (
+            (index, part)
+            for index, text in enumerate(texts)
+            for part in self._read(text, reading, None if sentences is None else sentences[index])
         )
         results: list[list[dict[str, Any]]] = [[] for _ in texts]
-        for index, part in parts:
-            if isinstance(part, Piece):
-                results[index] += [describe(texts[index], part, finding) for finding in next(findings_of_pieces)]
-            elif part.kind is not None:
-                results[index].append(describe_answer(texts[index], part))
+        while some := list(islice(parts, SENTENCES_AT_A_TIME)):  # the words of a long text are never all in memory
+            pieces = [part for _, part in some if isinstance(part, Piece)]
+            found = iter(self.find([piece.words for piece in pieces], reading, [piece.cue for piece in pieces]))
+            for index, part in some:
+                if isinstance(part, Piece):
+                    results[index] += [describe(texts[index], part, finding) for finding in next(found)]
+                elif part.kind is not None:
+                    results[index].append(describe_answer(texts[index], part))
         return results
 
     def _read(self, text: str, reading: Reading, sentences: Sequence[Offsets] | None) -> Iterator[Piece | Answer]:
@@ -175,15 +179,17 @@ class NegationFinder:
                 f"The text has {len(queries)} cues, whose sentences have {words_to_read} words in sum, more than"
                 f" {reading.max_scope_words}: give a part of it, or set `max_scope_words`."
             )
-        scopes = self.find_scopes([sentences[index] for index, *_ in queries], [cue for _, cue, *_ in queries])
         findings: list[list[Finding]] = [[] for _ in sentences]
-        for (index, cue, whole, score), (scope, scope_score) in zip(queries, scopes, strict=True):
-            limited = limit_scope(reading.convention, sentences[index], cue.words, scope)
-            if whole.type != "affix":
-                limited = [inside and word not in whole.words for word, inside in enumerate(limited)]
-            if cue.is_term and not any(limited):
-                limited = clause_beside(sentences[index], cue.words)
-            findings[index].append(Finding(whole, score, limited, scope_score))
+        for start in range(0, len(queries), SCOPES_AT_A_TIME):
+            some = queries[start : start + SCOPES_AT_A_TIME]
+            scopes = self.find_scopes([sentences[index] for index, *_ in some], [cue for _, cue, *_ in some])
+            for (index, cue, whole, score), (scope, scope_score) in zip(some, scopes, strict=True):
+                limited = limit_scope(reading.convention, sentences[index], cue.words, scope)
+                if whole.type != "affix":
+                    limited = [inside and word not in whole.words for word, inside in enumerate(limited)]
+                if cue.is_term and not any(limited):
+                    limited = clause_beside(sentences[index], cue.words)
+                findings[index].append(Finding(whole, score, limited, scope_score))
         return findings
 
     def find_cues(self, sentences: Sequence[Sequence[str]]) -> list[list[tuple[FoundCue, float]]]:

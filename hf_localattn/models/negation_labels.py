@@ -27,7 +27,7 @@ MARKER_ROOM = 8
 """Number of tokens of an input that are reserved for cue markers."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FoundCue:
     """A cue that was predicted, that the text marks, or that is a term."""
 
@@ -37,7 +37,7 @@ class FoundCue:
     is_term: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WordLabels:
     """The predicted labels of a sentence's words, with their probabilities."""
 

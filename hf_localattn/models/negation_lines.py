@@ -5,13 +5,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .negation_answers import NEGATOR, Answer, is_reply, read_answers, strip
+from .negation_answers import BULLET, NEGATOR, Answer, is_reply, read_answers, strip
 from .negation_text import LINE_BREAK, Offsets, split_sentences
 
-_MARK = "[-*\u2022\u00b7\u2013\u2014\u25cf\u25aa\u25e6>]"
-_BULLET = re.compile(rf"(?:(?:{_MARK}|o)\s+|\(?\d{{1,2}}[.)]\s+|[\u2022\u25cf\u25aa\u25e6])")
-
-_CONTRAST = re.compile(r"[\s,;]+(?:but|except|however|although|though|aside\s+from|other\s+than)\b", re.IGNORECASE)
+_CONTRAST = re.compile(
+    r"(?<![\s,;])[\s,;]+(?:but|except|however|although|though|aside\s+from|other\s+than)\b", re.IGNORECASE
+)
 
 _HEADING = re.compile(
     r"(?:(?:the\s+)?(?:pt|patient|he|she)\s+)?"
@@ -38,7 +37,7 @@ LEAST_WIDTH = 40
 """Characters of a line that may be wrapped although nothing but its width shows it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Line:
     start: int  # of its text, after a bullet
     end: int
@@ -119,7 +118,7 @@ def _paragraph(text: str, offsets: Sequence[Offsets]) -> Iterator[_Line]:
             start, _ = joined.pop()
         joined.append((start, end))
     for start, end in joined:
-        bullet = _BULLET.match(text, start, end)
+        bullet = BULLET.match(text, start, end)
         begin = bullet.end() if bullet and bullet.end() < end else start
         yield _Line(begin, end, begin > start, width, lists, signed, (start, end) == joined[-1])
 

@@ -1,9 +1,9 @@
 """Settings of negation: how texts are read, and what counts as a cue."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from .negation_conventions import check_convention
 from .negation_labels import CUE_KINDS, FoundCue
@@ -115,6 +115,15 @@ class Reading:
                 raise ValueError(f"`{name}` is {value!r}; give a whole number from {least}.")
         check_terms(self.terms)
 
+    @classmethod
+    def of(cls, **settings: Any) -> Self:
+        """Return a reading with some settings; `TypeError` for an unknown name."""
+        names = [setting.name for setting in fields(cls)]
+        for name in settings:
+            if name not in names:
+                raise TypeError(f"There is no setting {name!r}: choose from {', '.join(names)}.")
+        return cls(**settings)
+
     @property
     def reads_lines(self) -> bool:
         """True if lines are read as those of clinical notes."""
@@ -135,7 +144,7 @@ class Reading:
     def check_text(self, text: Any, where: str) -> None:
         """Raise `ValueError` for what is no text, too long, or has half of a character. `where` is its name."""
         if not isinstance(text, str):
-            raise ValueError(f"{where} is {text!r}; it must be a text.")
+            raise ValueError(f"{where} is {text!r:.60}; it must be a text.")
         if self.max_characters is not None and len(text) > self.max_characters:
             raise ValueError(
                 f"{where} has {len(text):,} characters, more than {self.max_characters:,}: split it, or set"
@@ -149,16 +158,26 @@ class Reading:
             ) from None
 
 
+def check_texts(texts: Any) -> None:
+    """Raise `ValueError` for what has no texts in an order, such as a table."""
+    if hasattr(texts, "columns") or hasattr(texts, "column_names"):  # of pandas, Polars, Arrow, datasets
+        raise ValueError(f"The input is a table ({type(texts).__name__}): give its column of texts.")
+    if not isinstance(texts, Iterable) or isinstance(texts, str | bytes | Mapping | set | frozenset):
+        raise ValueError(f"The input is {texts!r:.60}; give a text, or texts in an order, such as a list.")
+
+
 def check_terms(terms: Any) -> None:
     """Raise `ValueError` if a user's terms are not lists of words or phrases by `TERMS`."""
     if not isinstance(terms, Mapping):
-        raise ValueError(f"`terms` is {terms!r}; give a dict with lists of phrases by {', '.join(map(repr, TERMS))}.")
+        raise ValueError(
+            f"`terms` is {terms!r:.60}; give a dict with lists of phrases by {', '.join(map(repr, TERMS))}."
+        )
     seen: dict[tuple[str, ...], str] = {}
     for kind, phrases in terms.items():
         if kind not in TERMS:
             raise ValueError(f"`terms` has {kind!r}; choose one of {', '.join(map(repr, TERMS))}.")
         if isinstance(phrases, str) or not isinstance(phrases, Sequence):
-            raise ValueError(f"`terms[{kind!r}]` is {phrases!r}; give a list of phrases.")
+            raise ValueError(f"`terms[{kind!r}]` is {phrases!r:.60}; give a list of phrases.")
         for phrase in phrases:
             words = _words(phrase) if isinstance(phrase, str) else ()
             if not words:

@@ -1,6 +1,6 @@
 """The pipeline "negation": cues and their scopes in raw text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch.utils.data import Dataset
@@ -8,7 +8,7 @@ from transformers import Pipeline
 
 from .negation_finder import NegationFinder
 from .negation_model import ModelLabeler
-from .negation_reading import Reading
+from .negation_reading import Reading, check_texts
 
 BATCH = 128
 """Texts whose sentences are read together."""
@@ -72,8 +72,7 @@ class NegationPipeline(Pipeline):
         """
         if isinstance(inputs, str | Dataset):  # such as transformers' `KeyDataset`
             return super().__call__(inputs, **settings)
-        if not isinstance(inputs, Iterable) or isinstance(inputs, bytes | dict):
-            raise ValueError(f"The input is {inputs!r}; give a text, a list of texts or an iterator over texts.")
+        check_texts(inputs)
         if isinstance(inputs, Sequence):  # tuples and columns of data sets, too
             return super().__call__(list(inputs), **settings) if len(inputs) else []
         return super().__call__((text for text in inputs), **settings)  # the base class reads only generators lazily
@@ -84,7 +83,7 @@ class NegationPipeline(Pipeline):
         local_files_only: bool | None = None,  # `pipeline(...)` passes it on
         **settings: Any,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        Reading(**settings)  # checks the values, and refuses other names
+        Reading.of(**settings)  # checks names and values
         return settings, settings, {}
 
     def preprocess(self, text: Any, **settings: Any) -> dict[str, Any]:

@@ -30,7 +30,8 @@ def finder(
             `hf_localattn.models.negation_reading.Reading`.
 
     Raises:
-        ValueError: A setting has an unknown value, or the checkpoint is for another task.
+        ValueError: A setting has an unknown value, PyTorch has no such device, or the checkpoint is for another task.
+        TypeError: A setting is unknown.
         OSError: The checkpoint cannot be loaded.
         ImportError: Neither onnxruntime nor torch is installed.
 
@@ -43,5 +44,5 @@ def finder(
     from hf_localattn.models.negation_reading import Reading
     from hf_localattn.negation.texts import Finder, load_labeler  # numpy would slow down `--help`
 
-    reading = Reading(**settings)  # before the model is loaded
+    reading = Reading.of(**settings)  # before the model is loaded
     return Finder(load_labeler(model, device=device, threads=threads), reading, english=model is None)

@@ -13,16 +13,17 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from hf_localattn.errors import loading
+from hf_localattn.errors import loading, shorten
 from hf_localattn.negation.files import ROWS, Source, decode, read_rows, read_text, standard_input
 from hf_localattn.parsing import format_csv, parse_yaml, read_utf8
 
 # The command imports the finder when it runs, because that would slow down `--help`.
 
 STANDARD_INPUT = "-"
+TEXT_COLUMN = "text"
 
-CELLS = ("cue", "kind", "type", "score", "scope", "start")
-"""Columns of a table for a cue."""
+CELLS = ("cue", "kind", "type", "score", "scope", "start", "end", "scope_start", "scope_end")
+"""Columns of a table for a cue. Offsets are those of the first and the last part."""
 
 _FILE_NAME = re.compile(
     r"\S*[/\\]\S*|\S+\.(?:txt|text|md|csv|tsv|jsonl?|html?|xml|pdf|docx?|rtf|log|gz|zip)", re.IGNORECASE
@@ -51,9 +52,14 @@ def negation(
         bool, Option("--table", help="Write CSV: a line for each cue, and for a text without.")
     ] = False,
     text_column: Annotated[
-        str,
-        Option("--text_column", metavar="NAME", help="Column with the texts of .jsonl, .csv and .tsv files."),
-    ] = "text",
+        str | None,
+        Option(
+            "--text_column",
+            metavar="NAME",
+            help="Column with the texts of .jsonl, .csv and .tsv files.",
+            show_default=TEXT_COLUMN,
+        ),
+    ] = None,
     lines: Annotated[bool, Option("--lines", help="Read each line of other files as a text.")] = False,
     convention: Annotated[
         Literal["stories", "papers", "reviews", "notes"],
@@ -79,7 +85,11 @@ def negation(
     """
     if as_json and as_table:
         raise ValueError("--json and --table are both set: choose one.")
-    sources = [source for name in inputs for source in read_sources(name, text_column, lines)]
+    sources = [source for name in inputs for source in read_sources(name, text_column or TEXT_COLUMN, lines)]
+    if text_column is not None and all(source.column is None for source in sources):
+        raise ValueError("--text_column is set, and no input is a .jsonl, .csv or .tsv file: leave it out.")
+    if lines and not any("line" in source.row and source.column is None for source in sources):
+        raise ValueError("--lines is set, and no input is a file without columns, or standard input: leave it out.")
     settings: dict[str, Any] = {"convention": convention, "threshold": threshold, "max_characters": max_characters}
     settings |= {"split_lines": True if split_lines else None, "terms": read_terms(terms)}
     from hf_localattn.negation import finder
@@ -90,14 +100,14 @@ def negation(
         find.reading.check_text(source.text, source.name)
         if "negations" in source.row and not as_table:
             raise ValueError(f"{source.name}: has a column 'negations' already: rename it, or write a --table.")
-        if as_table and (taken := [name for name in CELLS if name in source.row and name != text_column]):
+        if as_table and (taken := [name for name in CELLS if name in source.row and name != source.column]):
             raise ValueError(f"{source.name}: has a column {taken[0]!r} already: rename it, or write --json.")
     try:
-        write_table = Table(text_column).lines if as_table else None
+        write_table = Table().lines if as_table else None
         for source, findings in zip(sources, find.pipe(source.text for source in sources), strict=True):
             if write_table is not None:
                 written = write_table(source, findings)
-            elif as_json or source.is_row:
+            elif as_json or source.column is not None:
                 written = visible(json.dumps({**source.row, "negations": findings}, ensure_ascii=False))
             else:
                 shown = [show(source.text, finding, is_colored()) for finding in findings]
@@ -126,7 +136,7 @@ def read_sources(name: str, text_column: str, lines: bool) -> Iterator[Source]:
             f"There is no file {name!r}: give an existing one, or its words by `{STANDARD_INPUT}`."
         )
     else:
-        yield from read_text(name, name, lines=False)
+        yield from read_text(name, f"The text {shorten(name)}", lines=False)
 
 
 def read_terms(path: Path | None) -> Any:
@@ -135,20 +145,14 @@ def read_terms(path: Path | None) -> Any:
 
 
 class Table:
-    """CSV with a line for each cue, which begins with the other columns of its row.
+    """CSV with a line for each cue, which begins with the other columns of its row."""
 
-    Args:
-        text_column: Column that is left out.
-    """
-
-    def __init__(self, text_column: str):
-        self.text_column = text_column
+    def __init__(self) -> None:
         self.columns: list[str] | None = None
 
     def lines(self, source: Source, findings: Any) -> str:
         """Return the lines of a text, below the names of columns if it is the first."""
-        left_out = self.text_column if source.is_row else None
-        kept = {name: value for name, value in source.row.items() if name != left_out}
+        kept = {name: value for name, value in source.row.items() if name != source.column}
         rows: list[list[Any]] = []
         if self.columns is None:
             self.columns = list(kept)
@@ -162,9 +166,10 @@ class Table:
 
 def cells(finding: Mapping[str, Any]) -> list[Any]:
     """Return the cells of a cue."""
-    texts = [" ... ".join(span["text"] for span in finding[name]) for name in ("cue", "scope")]
-    cue, scope = texts
-    return [cue, finding["kind"], finding["type"], round(finding["score"], 4), scope, finding["cue"][0]["start"]]
+    parts = [finding[name] for name in ("cue", "scope")]
+    cue, scope = (" ... ".join(span["text"] for span in spans) for spans in parts)
+    places = [place for spans in parts for place in ((spans[0]["start"], spans[-1]["end"]) if spans else ("", ""))]
+    return [cue, finding["kind"], finding["type"], round(finding["score"], 4), scope, *places]
 
 
 def is_file(name: str) -> bool:

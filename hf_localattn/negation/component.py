@@ -56,7 +56,7 @@ class NegationComponent:
         chunk_prefix: bool = True,
         **settings: Any,
     ):
-        reading = Reading(**{"convention": "notes", **settings})
+        reading = Reading.of(**{"convention": "notes", **settings})
         set_extensions(ent_attribute)
         self.name = name
         self.ent_attribute = ent_attribute

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +17,9 @@ from hf_localattn.parsing import parse_json
 ROWS = (".jsonl", ".csv", ".tsv")
 """Endings of files with a text a row."""
 
+_QUOTED = r'"(?:[^"\\]|\\.)*"\s*'
+_JSON = re.compile(rf"\s*(?:\[\s*)*(?:\{{\s*{_QUOTED}:|\[\s*{_QUOTED}[,\]])")
+
 
 @dataclass(frozen=True)
 class Source:
@@ -25,7 +28,7 @@ class Source:
     text: str
     name: str
     row: dict[str, Any]  # columns, the text among them
-    is_row: bool = False  # of a file with columns
+    column: str | None = None  # that of the text, if the file has columns
 
 
 def read_rows(path: Path, column: str) -> Iterator[Source]:
@@ -44,9 +47,9 @@ def read_rows(path: Path, column: str) -> Iterator[Source]:
             raise ValueError(f"{where}: has no column {column!r}, but {join_names(list(row))}: set --text_column.")
         if not isinstance(row[column], str):
             raise ValueError(f"{where}: {column!r} is {shorten(row[column])}; give a text.")
-        yield Source(row[column], where, row, is_row=True)
+        yield Source(row[column], where, row, column)
     if not has_rows:
-        raise ValueError(f"{path}: has no rows.")
+        raise ValueError(f"{path}: has no rows: give at least a text.")
 
 
 def _json_lines(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -84,7 +87,7 @@ def read_text(content: str, name: str, *, lines: bool) -> Iterator[Source]:
         ValueError: The text is empty, or is JSON.
     """
     if not content.strip():
-        raise ValueError(f"The text of {name!r} is empty: give at least a word.")
+        raise ValueError(f"{name}: is empty: give at least a word.")
     if is_json(content):
         raise ValueError(f"{name}: is JSON and no text: give a file whose name ends in .jsonl, with --text_column.")
     if not lines:
@@ -96,18 +99,8 @@ def read_text(content: str, name: str, *, lines: bool) -> Iterator[Source]:
 
 
 def is_json(content: str) -> bool:
-    """Return True for a text that is a JSON object or list, or begins with a line that is an object."""
-    if content.lstrip()[:1] not in ("{", "["):
-        return False
-    for text in (content.strip().split("\n", 1)[0], content):
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        items = value if isinstance(value, list) else [value]
-        if any(isinstance(item, dict | str) for item in items):
-            return True
-    return False
+    """Return True for a text that begins like a JSON object or a list of texts, whole or not."""
+    return bool(_JSON.match(content))
 
 
 def decode(content: bytes, name: str) -> str:

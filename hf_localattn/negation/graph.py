@@ -41,7 +41,7 @@ class GraphLabeler(WordLabeler):
 
     Raises:
         FileNotFoundError: The folder has no graph.
-        ValueError: The graph is for another task.
+        ValueError: The graph is for another task, or `threads` is no number of threads.
         CheckpointError: The folder sets what a stranger's may not.
         OtherInputsError: The graph needs other inputs than words.
         ImportError: onnxruntime is not installed.
@@ -55,7 +55,10 @@ class GraphLabeler(WordLabeler):
                 " `hf-localattn export CHECKPOINT FOLDER`."
             )
         check_folder(folder, weights=False)
-        self.threads = int(os.environ.get("OMP_NUM_THREADS") or 0) if threads is None else threads
+        number = (os.environ.get("OMP_NUM_THREADS") or "0") if threads is None else str(threads)
+        if not number.isdecimal():
+            raise ValueError(f"`threads` or OMP_NUM_THREADS is {number!r}; give a whole number from 0.")
+        self.threads = int(number)
         settings = read_json(self.folder / "export.json")
         self.tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         self.tokenizer.no_padding()

@@ -12,7 +12,7 @@ from typing import Any
 
 from hf_localattn.models.negation_finder import NegationFinder
 from hf_localattn.models.negation_labels import WordLabeler
-from hf_localattn.models.negation_reading import Reading
+from hf_localattn.models.negation_reading import Reading, check_texts
 from hf_localattn.names import check_checkpoint
 from hf_localattn.negation.graph import GraphLabeler, OtherInputsError, is_graph_folder
 from hf_localattn.resources import FOLDER
@@ -56,13 +56,14 @@ class Finder:
             ValueError: A text is missing, such as None, or is too long. The message names its row.
         """
         if isinstance(texts, str):
-            return next(self.pipe([texts]))
+            return self.read([texts], ["The text"])[0]
         return list(self.pipe(texts))
 
     def pipe(self, texts: Iterable[str], batch_size: int = BATCH) -> Iterator[list[dict[str, Any]]]:
         """Yield the cues of each text; the sentences of `batch_size` texts are read together."""
-        if not isinstance(texts, Iterable) or isinstance(texts, str | bytes | dict):
-            raise ValueError(f"The input is {texts!r}; give a text, or a list of texts.")
+        check_texts(texts)
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` is {batch_size!r}; give a whole number from 1.")
         items = getattr(texts, "items", None)  # of a pandas.Series: index and value
         rows = iter(items() if callable(items) else enumerate(texts))
         while batch := list(islice(rows, batch_size)):
@@ -107,6 +108,12 @@ def _load_model(model: Any, device: str, revision: str | None, *, exported: bool
     """Return a model of PyTorch, which takes seconds to import."""
     if model is not None:
         check_checkpoint(str(model))
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"PyTorch has no device {device!r} here: give 'cpu'.") from error
     from hf_localattn.models.negation_model import ModelLabeler
 
     if model is None:

@@ -126,6 +126,8 @@ def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
         usual.pop("local_config", None)
     if options.keys() & {"num_train_epochs", "max_steps"}:
         usual.pop("min_train_steps", None)
+    if options.get("streaming"):
+        usual.pop("train_sampling_strategy", None)  # streamed rows cannot be grouped
     completed = {**usual, **options, "recipe": recipe.name}
     if "local_config" in usual and "local_config" in options:
         fields = parse_assignments(usual["local_config"]) | parse_assignments(options["local_config"])

@@ -48,6 +48,13 @@ class NewTrainingArguments:
         searchable=True,
         recorded=True,
     )
+    frozen_steps: Steps = option(
+        None,
+        "Number of steps, or their share of all steps, that train the new layers alone. Then the pretrained"
+        " parameters are trained, too; their rate rises in as many steps as `warmup_steps`.",
+        searchable=True,
+        recorded=True,
+    )
     min_train_steps: Count = option(
         None,
         "Smallest number of steps: train more epochs than `num_train_epochs` if the rows are few. `max_steps`, if"

@@ -48,7 +48,9 @@ def load_model_and_tokenizer(
             f"The tokenizer has {len(tokenizer)} tokens, but the model has embeddings for {rows}: they do not belong"
             " together. Check --tokenizer_name."
         )
-    if training_args.local_learning_rate is not None:  # raise errors before training begins
+    if (
+        training_args.local_learning_rate is not None or training_args.frozen_steps is not None
+    ):  # raise errors before training begins
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         groups = [{"params": parameters}]
         split_parameter_groups(groups, pretrained_parameters(model), training_args.local_learning_rate)

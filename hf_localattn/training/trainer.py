@@ -38,7 +38,12 @@ from hf_localattn.training.checks import is_loss_only, selects_best
 from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.frozen_states import FrozenStates, frozen_base_model
 from hf_localattn.training.losses import with_local_loss
-from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, with_lookahead
+from hf_localattn.training.optimizers import (
+    begin_frozen,
+    pretrained_parameters,
+    split_parameter_groups,
+    with_lookahead,
+)
 from hf_localattn.training.output_folder import last_complete_checkpoint
 from hf_localattn.training.run_loss import RunLoss
 from hf_localattn.training.saving import CheckpointSaving
@@ -70,9 +75,9 @@ class StopIfDiverged(TrainerCallback):
 
 
 class LocalAttentionTrainer(Trainer):
-    """transformers' `Trainer` with `local_learning_rate`, `lookahead_steps` and `early_stopping_patience`.
+    """transformers' `Trainer` with two learning rates, `frozen_steps`, Lookahead and early stopping.
 
-    The three settings are fields of `args`. Files are written completely or not at all. In a `hyperparameter_search`,
+    These settings are fields of `args`. Files are written completely or not at all. In a `hyperparameter_search`,
     the score of a trial is computed with its final model.
 
     Args:
@@ -204,12 +209,12 @@ class LocalAttentionTrainer(Trainer):
             atomic_write(path, format_json(others | metrics, indent=4, sort_keys=True))
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
-        """Create Trainer's optimizer, split it into groups for `local_learning_rate`, and wrap it with Lookahead."""
+        """Create Trainer's optimizer, split it into pretrained and new parameters, and wrap it with Lookahead."""
         if self.optimizer is not None:
             return self.optimizer
         optimizer = super().create_optimizer(model)
         rate = getattr(self.args, "local_learning_rate", None)
-        if rate is not None:
+        if rate is not None or getattr(self.args, "frozen_steps", None) is not None:
             groups = optimizer.param_groups
             groups[:] = split_parameter_groups(groups, pretrained_parameters(model or self.model), rate)
         steps = getattr(self.args, "lookahead_steps", None)
@@ -221,6 +226,16 @@ class LocalAttentionTrainer(Trainer):
         if steps is not None:
             optimizer = self.optimizer = with_lookahead(optimizer, steps, self.args.lookahead_alpha)
         return optimizer
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
+        """Create Trainer's schedule, with `frozen_steps` at its beginning."""
+        is_new = self.lr_scheduler is None
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        frozen_steps = getattr(self.args, "frozen_steps", None)
+        if is_new and frozen_steps is not None:
+            warmup_steps = self.args.get_warmup_steps(num_training_steps)
+            begin_frozen(scheduler, frozen_steps, warmup_steps, num_training_steps)
+        return scheduler
 
     def create_model_card(
         self, language: str | None = None, license: str | None = None, *args: Any, **kwargs: Any

@@ -2,6 +2,7 @@
 
 import re
 
+import pandas as pd
 import pytest
 import torch
 from datasets import Dataset
@@ -368,7 +369,8 @@ OTHER = AutoTokenizer.from_pretrained(tiny_backbone())
 REFUSED = {
     "none": (lambda: finder_of()(None), ValueError, "None"),
     "number": (lambda: finder_of()([3]), ValueError, "3.* text"),
-    "dict": (lambda: finder_of()({"text": "a"}), ValueError, "list of texts"),
+    "dict": (lambda: finder_of()({"text": "a"}), ValueError, "list"),
+    "a table": (lambda: finder_of()(pd.DataFrame({"note": ["No."]})), ValueError, "DataFrame.*column"),
     "convention": (lambda: finder_of(convention="note"), ValueError, "note"),
     "convention of a call": (lambda: finder_of()("No.", convention=3), ValueError, "convention"),
     "setting": (lambda: finder_of()("No.", split_words=True), TypeError, "split_words"),

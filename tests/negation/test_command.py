@@ -74,6 +74,10 @@ REFUSED = {
     "a folder": (["."], "folder"),
     "a missing model": (["No.", "--model", "./none"], "none"),
     "a mistyped model": (["No.", "--model", "my-negatoin"], "my-negatoin"),
+    "missing terms": (["No.", "--terms", "my-terms.yaml"], "my-terms.yaml: no such file"),
+    "a column of a text": (["No.", "--text_column", "note"], "text_column"),
+    "lines of a text": (["No.", "--lines"], "lines"),
+    "a text that is quoted": (["No. No.", "--max_characters", "3"], "text 'No. No.'.*max_characters"),
 }
 
 
@@ -102,6 +106,7 @@ def test_control_characters_of_a_text_do_not_reach_a_terminal(capsys):
     assert "\\u001b[31m" in shown
 
 
+PLACES = ["start", "end", "scope_start", "scope_end"]
 ROWS = {
     "rows.jsonl": '{"id": 7, "note": "She may go.", "age": null}\n\n{"id": 8, "note": "", "age": 3}\n',
     "rows.csv": '\ufeffid,note,age\n7,"She may\ngo.",\n8,,3\n',
@@ -121,7 +126,8 @@ def test_rows_keep_their_columns(name, tmp_path, capsys):
     assert main(["negation", str(tmp_path / name), "--text_column", "note", "--table"]) == 0
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["id"], row["cue"], row["scope"]) for row in table] == [("7", "may", "go."), ("8", "", "")]
-    assert list(table[0]) == ["id", "age", "cue", "kind", "type", "score", "scope", "start"]
+    assert list(table[0]) == ["id", "age", "cue", "kind", "type", "score", "scope", *PLACES]
+    assert [table[0][name] for name in PLACES] == ["4", "7", "8", "11"]
 
 
 def test_lines_of_a_file_are_texts(tmp_path, capsys):
@@ -151,6 +157,9 @@ WRONG = {
     "a list": ("a.jsonl", "[1]", "line 1"),
     "json": ("a.json", '[{"text": "no"}]', "jsonl"),
     "json lines": ("a.txt", '{"text": "no"}\n{"text": "no"}', "jsonl"),
+    "json over lines": ("a.txt", '{\n"text": "no"\n}\n{\n"text": "no"\n}', "jsonl"),
+    "json that is cut": ("a.txt", '[{"text": "no"}, {"te', "jsonl"),
+    "texts in json": ("a.txt", '["no", "no"]', "jsonl"),
     "results": ("a.jsonl", '{"text": "no", "negations": []}', "negations"),
     "terms": ("a.txt", "no", "terms"),
 }
@@ -162,11 +171,6 @@ def test_files_that_would_be_misread_are_refused(name, content, message, tmp_pat
     terms = ["--terms", str(tmp_path / name)] if message == "terms" else []
     words = ["negation", str(tmp_path / name), *terms]
     assert_one_line_error(lambda: main(words), message, tmp_path / "none", capsys)
-
-
-def test_a_text_that_is_too_long_is_refused(tmp_path, capsys):
-    words = ["negation", "None.", "--max_characters", "3"]
-    assert_one_line_error(lambda: main(words), "max_characters", tmp_path / "none", capsys)
 
 
 def test_a_table_has_no_two_columns_of_one_name(tmp_path, capsys):

@@ -4,9 +4,11 @@ import copy
 import math
 import multiprocessing
 import pickle
+import tracemalloc
 
 import pandas as pd
 import pytest
+from datasets import Dataset
 
 from hf_localattn.models.negation_labels import SCOPE_LABELS, WordLabeler, WordLabels
 from hf_localattn.models.negation_reading import Reading
@@ -136,6 +138,21 @@ class Nots(WordLabeler):
         return labels
 
 
+def test_a_long_text_takes_little_memory_beside_its_results():
+    """Its words, masks and labels are never all in memory."""
+    find = Finder(Nots(), Reading("notes"))
+    beside = []
+    for unit in (1000, 4000):
+        text = "He did not go.\n" * unit
+        tracemalloc.start()
+        found = find(text)
+        results, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(found) == unit
+        beside.append(peak - results)
+    assert beside[1] < 1.5 * beside[0]
+
+
 LONG = {
     "words": "He did not go, as they say who know him well; ",
     "blanks": "not  it" + " " * 9_993,
@@ -165,7 +182,16 @@ REFUSED = {
     ),
     "half a character": (lambda: finder()("No \ud800."), ValueError, "ud800.* at 3"),
     "no texts": (lambda: finder()(3), ValueError, "3"),
-    "unknown setting": (lambda: finder(split_words=True), TypeError, "split_words"),
+    "a text alone": (lambda: finder(max_characters=3)("None."), ValueError, "The text has"),
+    "a long value": (lambda: finder()([["No fever."] * 99]), ValueError, "^.{,90}$"),
+    "a table": (lambda: finder()(pd.DataFrame({"note": NOTES})), ValueError, "DataFrame.*column"),
+    "a data set": (lambda: finder()(Dataset.from_dict({"note": NOTES})), ValueError, "Dataset.*column"),
+    "no order": (lambda: finder()({"No.", "None."}), ValueError, "order"),
+    "a text's characters": (lambda: list(finder().pipe("No.")), ValueError, "No."),
+    "empty batches": (lambda: list(finder().pipe(["No."], batch_size=0)), ValueError, "batch_size"),
+    "device": (lambda: finder(device="abacus"), ValueError, "abacus"),
+    "threads": (lambda: finder(threads=-1), ValueError, "threads"),
+    "unknown setting": (lambda: finder(split_words=True), TypeError, "split_words'.*max_words"),
     "convention": (lambda: finder(convention="note"), ValueError, "note"),
     "terms": (lambda: finder(terms={"negation": "no"}), ValueError, "terms"),
     "empty term": (lambda: finder(terms={"negation": [" "]}), ValueError, "terms"),

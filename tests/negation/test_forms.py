@@ -8,7 +8,7 @@ from transformers import pipeline
 
 from benchmarks.negation import read_traps
 from hf_localattn.cli import main
-from hf_localattn.negation import finder
+from hf_localattn.negation import decide, finder
 
 pytest.importorskip("onnxruntime")
 
@@ -43,6 +43,18 @@ FORMS = {
     "[\u2713] fever [\u2717] cough": "[[\u2717]]{cough}",
     "night sweats -\ncough +": "[-]{night sweats}",
     "\u00d8fever\n\u2205 cough": "[\u00d8]{fever} [\u2205]{cough}",
+    "\u00d8fever \u00d8chills": "[\u00d8]{fever} [\u00d8]{chills}",
+    "\u00d8degaard was seen. Dr. \u00d8rsted, too. No fever.": "[No]{fever}",
+    "\u00d8degaard, Martin": "",
+    "Fever- Cough+": "[-]{Fever}",
+    "fever+ chills- cough-": "[-]{chills} [-]{cough}",
+    "ER+ PR- HER2-": "[-]{PR} [-]{HER2}",
+    "Fever (-), Cough (+)": "[(-)]{Fever}",
+    "Blood group O-": "",
+    "pre- and post-op": "",
+    "Edema 0": "[0]{Edema}",
+    "Edema 0, pain 3": "[0]{Edema}",
+    "Stage 0": "",
     "o Fever\no Cough": "",
     # answers behind prose, below and behind questions
     "Presents with cough. Fever | no": "[no]{Fever}",
@@ -51,6 +63,8 @@ FORMS = {
     "Fever, chills: no": "[no]{Fever, chills}",
     "He was asked about fever, no": "[no]{}",
     "Fever:\nNo\nCough:\nYes": "[No]{Fever}",
+    "Allergies:\n- none\nMeds:\n- aspirin": "[none]{Allergies}",
+    "Fever:\r\n  1. No": "[No]{Fever}",
     "Q: Fever? A: No.": "[No]{Fever}",
     "Rash: False\nItch: True": "[False]{Rash}",
     "HIV: non-reactive": "[non-reactive]{HIV}",
@@ -87,6 +101,9 @@ FORMS = {
     "No relief of the pain.": "[No]{relief}",
     "No imaging evidence of metastasis.": "[No]{imaging evidence of metastasis}",
     "Nothing to suggest pneumonia.": "[Nothing]{to suggest pneumonia}",
+    "Vomiting has not recurred.": "[not]{recurred}",
+    "She denies everything except cough.": "[denies]{everything}",
+    "No symptoms other than a cough.": "[No]{symptoms}",
     "Lack of motivation and poor sleep": "[Lack]{of motivation}",
     "Lack of fever or chills.": "[Lack]{of fever or chills}",
     # whole cues, wrapped lines
@@ -114,6 +131,28 @@ def found_forms():
 @pytest.mark.parametrize("text", FORMS)
 def test_forms_of_notes_are_read(text, found_forms):
     assert described(found_forms[text]) == FORMS[text]
+
+
+DECIDED = {
+    "Fever\tCough\tRash\nno\tyes\tno": {"Fever": True, "Cough": False, "Rash": True},
+    "Fever | Cough\n---|---\nno | yes": {"Fever": True, "Cough": False},
+    "\tYes\tNo\nFever\t\tX\nCough\tX\t": {"Fever": True, "Cough": False},
+    "Fever:\nNo\nCough:\nYes": {"Fever": True, "Cough": False},
+    "Denies:\n- fever\n- rash\nHas cough": {"fever": True, "rash": True, "cough": False},
+}
+"""Texts with answers in other lines than their findings, and which findings are negated."""
+
+
+@pytest.mark.parametrize("text", DECIDED)
+def test_findings_above_and_below_their_answers_are_decided(text):
+    phrases = DECIDED[text]
+    found = finder(convention="notes", threads=1)(text)
+    starts = {phrase: text.index(phrase) for phrase in phrases}
+    assert {phrase: decide(text, at, at + len(phrase), found).negated for phrase, at in starts.items()} == phrases
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "P", "pattern": phrase} for phrase in phrases])
+    nlp.add_pipe("hf_localattn_negation")
+    assert {entity.text: entity._.negex for entity in nlp(text).ents} == phrases
 
 
 def test_finder_component_pipeline_and_command_agree(found_forms, tmp_path, capsys):

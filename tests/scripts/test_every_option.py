@@ -83,6 +83,7 @@ SHARED += ("overwrite_cache", "preprocessing_num_workers")
 OF_TRAINING = {
     "learning_rate": case(0.5),
     "local_learning_rate": case(0.5),
+    "frozen_steps": case(1, max_steps=2),
     "min_train_steps": case(50, max_steps=None),
     "early_stopping_patience": case(1),
     "lookahead_steps": case(2),

@@ -39,7 +39,7 @@ def begin(run):
     return call
 
 
-LOOKAHEAD = {"lookahead_steps": 2, "local_learning_rate": 1e-2}
+LOOKAHEAD = {"lookahead_steps": 2, "local_learning_rate": 1e-2, "frozen_steps": 2}
 RUNS = [
     ("glue", "classes.jsonl", {}),
     ("glue", "classes.jsonl", LOOKAHEAD),  # saved between its steps

@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, TrainerCallback
 
 from hf_localattn import SlaBertForSequenceClassification, SlaBertModel
 from hf_localattn.families import FAMILIES
 from hf_localattn.training.arguments import TrainingArguments
-from hf_localattn.training.optimizers import pretrained_parameters, with_lookahead
+from hf_localattn.training.optimizers import begin_frozen, pretrained_parameters, with_lookahead
 from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.models.test_generation import tiny_generator
 from tests.models.tiny import COMMON, ENCODER_HEADS, adapted, labels, tiny_model, token_ids
@@ -83,6 +83,45 @@ def test_torchrun_looks_for_unused_parameters_only_in_models_of_others(tmp_path)
     model = tiny_model("cool", "text-classification")
     for one, given, expected in ((model, None, False), (model, True, True), (bert(None), None, None)):
         assert trainer_of(one, tmp_path, ddp_find_unused_parameters=given).args.ddp_find_unused_parameters is expected
+
+
+@pytest.mark.parametrize("frozen_steps", [3, 0.5])
+def test_new_layers_are_trained_before_the_encoder(frozen_steps, tmp_path):
+    model = tiny_model("cool", "text-classification")
+    before = copy.deepcopy(model.state_dict())
+    known, changes = ids(pretrained_parameters(model)), []
+
+    class Changes(TrainerCallback):
+        def on_step_end(self, args, state, control, optimizer=None, **kwargs):
+            for is_pretrained in (False, True):
+                parts = [name for name, one in model.named_parameters() if (id(one) in known) == is_pretrained]
+                changes.append(any(not model.state_dict()[name].equal(before[name]) for name in parts))
+            changes.append(next(group["lr"] for group in optimizer.param_groups if group["is_pretrained"]))
+
+    rates = {"learning_rate": 1.0, "local_learning_rate": 0.5, "lr_scheduler_type": "constant_with_warmup"}
+    trainer = trainer_of(
+        model,
+        tmp_path,
+        rows_for("text-classification"),
+        max_steps=6,
+        warmup_steps=2,
+        frozen_steps=frozen_steps,
+        save_strategy="no",
+        **rates,
+    )
+    trainer.add_callback(Changes())
+    trainer.train()
+    assert changes[0::3] == [False, True, True, True, True, True]  # the first step of the warm-up has rate 0
+    assert changes[1::3] == [False, False, False, True, True, True]
+    assert changes[2::3] == [0, 0, 0.5, 1, 1, 1]  # the rate of the next step
+
+
+def test_frozen_steps_that_are_refused():
+    optimizer = torch.optim.SGD([{"params": [torch.ones(1)], "is_pretrained": True}])
+    with pytest.raises(ValueError, match="frozen_steps: 4 leave none of 4 steps"):
+        begin_frozen(torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0), 4, 0, 4)
+    with pytest.raises(ValueError, match="lr_scheduler_type"):
+        begin_frozen(torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer), 1, 0, 4)
 
 
 def ids(parameters):
