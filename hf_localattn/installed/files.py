@@ -107,10 +107,15 @@ def as_data(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
         if not is_absence:
             raise
         raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
-    except Exception:
+    except Exception as error:
         if name_or_path is not None:
-            _check_sizes(name_or_path, _location(arguments))  # or else the caller's arguments are wrong
-        raise
+            _check_sizes(name_or_path, _location(arguments))
+        if "ignore_mismatched_sizes" not in str(error):  # the caller's arguments are wrong
+            raise
+        raise CheckpointError(
+            f"{name_or_path}: its weights have other shapes (logged above) than its configuration and the arguments"
+            " say. Correct them, or pass `ignore_mismatched_sizes=True` for new weights."
+        ) from error
 
 
 def _check_sizes(checkpoint: Any, location: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ knows a field that the table does not have.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -21,7 +22,7 @@ from hf_localattn import __version__
 from hf_localattn.errors import CheckpointError, shorten
 from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.installed.policy_kinds import (
-    MOST,
+    KINDS,
     Family,
     are_names,
     are_shards,
@@ -182,14 +183,14 @@ def _judge_model(
 
 def _judge_sizes(file: str, content: Mapping[str, Any], place: str) -> Iterator[Finding]:
     """Yield the judgment on sizes of a model that do not fit each other."""
-    sizes = {name: value for name, value in content.items() if type(value) is int}
+    sizes = {name: value for name, value in content.items() if KINDS["size"].holds(value)}
     for size, counts in () if content["model_type"] in UNDIVIDED else DIVISORS.items():
         for count in sizes.keys() & counts:
-            if size in sizes and sizes[count] > 0 and sizes[size] % sizes[count]:
+            if size in sizes and sizes[size] % sizes[count]:
                 note = f"`{place}{size}` is {sizes[size]}, no multiple of `{count}`, {sizes[count]}. Correct them."
                 yield Finding(file, REFUSED, note, size)
-    padding, limit = sizes.get("pad_token_id", 0), sizes.get("vocab_size", MOST)
-    if padding >= limit > 0:
+    padding, limit = sizes.get("pad_token_id", 0), sizes.get("vocab_size", math.inf)
+    if padding >= limit:
         note = f"`{place}pad_token_id` is {padding}; it must be below `vocab_size`, {limit}. Correct it."
         yield Finding(file, REFUSED, note, "pad_token_id")
 

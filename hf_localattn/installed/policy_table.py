@@ -74,12 +74,10 @@ GENERATION: Mapping[str, Rule] = {
         temperature
         """,
             "integer?": "bos_token_id decoder_start_token_id forced_bos_token_id pad_token_id",
-            "integers": "eos_token_id forced_eos_token_id",
-            "data": """
-        bad_words_ids begin_suppress_tokens exponential_decay_length_penalty sequence_bias stop_strings
-        suppress_tokens
-        """,
+            "integers": "begin_suppress_tokens eos_token_id forced_eos_token_id suppress_tokens",
+            "data": "bad_words_ids exponential_decay_length_penalty sequence_bias",
             "text": "num_assistant_tokens_schedule transformers_version",
+            "texts": "stop_strings",
         }
     ),
     "cache_implementation": (None, "dynamic"),

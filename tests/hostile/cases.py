@@ -192,6 +192,9 @@ TOGETHER = {
 }
 """Entries that are valid alone, but not with the others. The error names the file."""
 
+SHAPES = {"shapes-of-weights": {"backbone_config": {"intermediate_size": 7}}}
+"""Entries that do not fit the weights. The error names the folder, which has the case's name."""
+
 TOKENIZER = {
     "class-of-a-model": ({"tokenizer_class": "BertModel"}, "`tokenizer_class` is"),
     "class-of-a-library": ({"tokenizer_class": "XLMTokenizer"}, "`tokenizer_class` is"),
@@ -455,6 +458,7 @@ CASES = {
         **BROKEN,
         **in_file("config.json", VALUES),
         **in_file("config.json", {case: (entries, "config.json: ") for case, entries in TOGETHER.items()}),
+        **in_file("config.json", {case: (entries, f"{case}: ") for case, entries in SHAPES.items()}),
         **{case: (files, case) for case, files in UNREADABLE.items()},
         **{f"link-{name}": ({name: LINK}, f"{name}: it is a link") for name in LINKS},
     },

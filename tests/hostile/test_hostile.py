@@ -23,6 +23,7 @@ from tests.hostile.cases import (
     CODE,
     LOADS,
     SAMPLES,
+    SHAPES,
     TOGETHER,
     UNREADABLE,
     WEIGHTS,
@@ -97,6 +98,8 @@ def doors_of(sample, case, ends):
         doors = ["verify"]
     if case in TOGETHER:
         doors = [*BUILDS, "config", "own_config", "own_model", "model"]
+    if case in SHAPES:
+        doors = [*BUILDS, "own_model", "model"]
     if case in UNREADABLE:
         doors = [*BUILDS[:-1], "checked_tokenizer"]
     if case in BEFORE_US:
