@@ -188,12 +188,14 @@ VALUES = {
 TOGETHER = {
     "together-heads": {"outlook_num_heads": 7},
     "together-states": {"encoder_states": [9]},
-    "together-positions": {"backbone_config": {"model_type": "roberta", "pad_token_id": 900}},
 }
 """Entries that are valid alone, but not with the others. The error names the file."""
 
-SHAPES = {"shapes-of-weights": {"backbone_config": {"intermediate_size": 7}}}
-"""Entries that do not fit the weights. The error names the folder, which has the case's name."""
+SHAPES = {
+    "shapes-of-weights": {"backbone_config": {"intermediate_size": 7}},
+    "shapes-of-positions": {"backbone_config": {"model_type": "roberta", "pad_token_id": 900}},
+}
+"""Entries that fit no weights, or no model. The error names the folder, which has the case's name."""
 
 TOKENIZER = {
     "class-of-a-model": ({"tokenizer_class": "BertModel"}, "`tokenizer_class` is"),
@@ -458,7 +460,7 @@ CASES = {
         **BROKEN,
         **in_file("config.json", VALUES),
         **in_file("config.json", {case: (entries, "config.json: ") for case, entries in TOGETHER.items()}),
-        **in_file("config.json", {case: (entries, f"{case}: ") for case, entries in SHAPES.items()}),
+        **in_file("config.json", {case: (entries, case) for case, entries in SHAPES.items()}),
         **{case: (files, case) for case, files in UNREADABLE.items()},
         **{f"link-{name}": ({name: LINK}, f"{name}: it is a link") for name in LINKS},
     },

@@ -78,7 +78,11 @@ BUILDS = ["checkpoint", "inspect", "train", "demo", "export", "from"]
 BEFORE_US = {"elsewhere", "link-config.json"}
 """Cases in which an Auto class of transformers opens a file before it asks a class of the package."""
 
-OF_TRANSFORMERS = {"type", "graph-type", *(case for case in BROKEN if case.startswith(("broken-config", "config-")))}
+OF_TRANSFORMERS = {
+    "type",
+    "graph-type",
+    *(case for case in BROKEN if case.startswith(("broken-config", "config-", "levels-config"))),
+}
 OF_TRANSFORMERS -= {"config-surrogate", "config-twice", "config-letters"}
 """Cases that transformers does not take for a checkpoint of the package: its Auto classes do no harm."""
 
