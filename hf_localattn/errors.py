@@ -53,6 +53,12 @@ def shorten(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def one_line(error: Exception) -> str:
+    """Return an error of any library as a line without a last period, with its type unless it is a `ValueError`."""
+    text = " ".join(str(error).split()).rstrip(".")
+    return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
+
+
 def printable(text: str) -> str:
     """Return a text with escapes for the characters that a terminal obeys or hides, except for tabs and line ends."""
     return _ESCAPED.sub(lambda found: ascii(found[0])[1:-1], text)

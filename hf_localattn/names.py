@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 import hf_localattn.models as models  # not `from`, which would import all of it
+import hf_localattn.models.fields as fields
 from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.parsing import read_json
 from hf_localattn.resources import NAMED_BACKBONES
@@ -50,6 +51,12 @@ CLASS_ENDINGS = {
 
 RUN = "run.json"
 """File of an output folder with the arguments of the run and digests of its data."""
+
+RECORD = "training_record.json"
+"""Record of a training run, saved with the model. The model card is written from it."""
+
+STATE = "trainer_state.json"
+"""File of transformers' Trainer with the log of a run. It is written last, after weights and optimizer."""
 
 RESULTS = "all_results.json"
 """File of an output folder with all metrics of a finished command."""
@@ -140,7 +147,7 @@ def family_clashes() -> list[tuple[str, str]]:
 def add_family(name: str, package: str) -> None:
     """Note the package of a family that a program registers."""
     _registered[name] = package
-    _defaults.cache_clear()
+    _declaring.cache_clear()
 
 
 def family_names() -> list[str]:
@@ -235,13 +242,34 @@ def default_settings(family: str) -> dict[str, Any]:
     return dict(_defaults(family, "Settings"))
 
 
-@cache
+def accepted_fields(family: str) -> dict[str, fields.Range]:
+    """Return the values that the fields of a family accept."""
+    return _accepted(family, "Fields")
+
+
+def accepted_settings(family: str) -> dict[str, fields.Range]:
+    """Return the values that the settings of a family's tokenizer accept."""
+    return _accepted(family, "Settings")
+
+
+def _accepted(family: str, base: str) -> dict[str, fields.Range]:
+    declaring = _declaring(family, base)
+    types = {} if declaring is None else fields.field_types(declaring)
+    return {name: fields.range_of(annotation) for name, annotation in types.items()}
+
+
 def _defaults(family: str, base: str) -> dict[str, Any]:
-    """Return the defaults that a family declares in a class derived from `base` of `models/fields.py`.
+    declaring = _declaring(family, base)
+    names = () if declaring is None else fields.field_types(declaring)
+    return {name: fields.as_in_files(getattr(declaring, name)) for name in names}
+
+
+@cache
+def _declaring(family: str, base: str) -> type | None:
+    """Return the class derived from `base` of `models/fields.py` in which a family declares fields, if there is one.
 
     The declarations need no torch, which takes seconds to import.
     """
-    fields = import_module(f"{models.__name__}.fields")
     try:
         add_models(family_packages()[family])
         module = import_module(f"{models.__name__}.fields_{family.replace('-', '_')}")
@@ -249,8 +277,8 @@ def _defaults(family: str, base: str) -> dict[str, Any]:
         raise BrokenFamily(family, error) from error
     for declaring in vars(module).values():
         if getattr(declaring, "__module__", "") == module.__name__ and issubclass(declaring, getattr(fields, base)):
-            return {name: fields.as_in_files(getattr(declaring, name)) for name in fields.field_types(declaring)}
-    return {}
+            return declaring
+    return None
 
 
 def task_of_class(name: str) -> str | None:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from hf_localattn.errors import CheckpointError
 from hf_localattn.files import A_LINK, atomic_write, is_regular
-from hf_localattn.hub.record import Score, TrainingRecord, describe_rivals, read_stock_record
+from hf_localattn.hub.record import Score, TrainingRecord, describe_rivals, read_record
 from hf_localattn.hub.verify import Verification, verify_checkpoint
 from hf_localattn.installed.policy import check_folder
 from hf_localattn.names import (
@@ -140,7 +140,7 @@ def write_card(
     path = folder / CARD
     if path.is_symlink() and not is_regular(path, folder):
         raise CheckpointError(f"{path}: {A_LINK}")
-    record = TrainingRecord.load(folder) or read_stock_record(folder, _task(config))
+    record = read_record(folder, _task(config))
     card = read_utf8(path) if path.is_file() else ""
     if card and BOUNDARY not in card:
         if overwrite is None:

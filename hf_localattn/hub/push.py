@@ -21,18 +21,18 @@ from hf_localattn.errors import CheckpointError, hub_upload_errors
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import A_LINK, STAGING, claimed, is_regular
 from hf_localattn.hub.model_card import CARD, write_card
-from hf_localattn.hub.record import ARGUMENTS, RECORD, STATE, TrainingRecord
+from hf_localattn.hub.record import ARGUMENTS, read_record
 from hf_localattn.hub.verify import EXTRA, MISSING, CodeFile, verify_checkpoint
 from hf_localattn.installed.policy import REFUSED, TEMPLATES, check_folder, harmless, is_read, matches
 from hf_localattn.installed.policy_table import READ
-from hf_localattn.names import read_config
+from hf_localattn.names import STATE, read_config
 
 logger = logging.getLogger(__name__)
 
 NOT_SHARED = ("export.json", "model.onnx", "model.onnx.data", STATE)
 """Files of an exported folder, which is no checkpoint, and Trainer's about a machine."""
 
-SHARED = (*(name for name in READ if name not in NOT_SHARED), "*.py", RECORD, "*_results.json", "LICENSE*")
+SHARED = (*(name for name in READ if name not in NOT_SHARED), "*.py", "*_results.json", "LICENSE*")
 """Patterns of the uploaded files. Other files of the folder, such as logs and pickles, are not uploaded."""
 
 STALE = ("*.safetensors", "*.safetensors.index.json", ARGUMENTS, STATE)
@@ -77,10 +77,9 @@ def push_checkpoint(
         OSError: The Hub cannot be reached, or refuses the upload.
     """
     folder = Path(checkpoint)
-    extra = check_checkpoint(folder)
-    TrainingRecord.load(folder)  # of which the card tells
+    names = check_checkpoint(folder)
+    read_record(folder, None)  # of which the card tells
     api = HfApi(token=token)
-    names = [name for name in shared_files(folder) if name not in extra]
     command = ["hf-localattn", "push", str(folder), repo_id]
     if private:
         command.append("--private")
@@ -131,11 +130,20 @@ def push_checkpoint(
 def upload_in_background(
     folder: Path, *, token: str | None = None, path_in_repo: str | None = None, **settings: Any
 ) -> Future[CommitInfo]:
-    """Start uploading what `push_checkpoint` uploads, as it is now, or all files to a folder of the repository."""
-    names = shared_files(folder)
+    """Start uploading what `push_checkpoint` uploads, as it is now, or all files to a folder of the repository.
+
+    If the folder must not be uploaded, the result is the error.
+    """
     if path_in_repo is not None:
         names = [path.name for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
         names = [name for name in names if name != ARGUMENTS]
+    else:
+        try:
+            names = check_checkpoint(folder)
+        except (CheckpointError, ValueError) as error:
+            refused: Future[CommitInfo] = Future()
+            refused.set_exception(error)
+            return refused
     staging = _stage(folder, names)
     upload: Future[CommitInfo] = HfApi(token=token).upload_folder(
         folder_path=staging.name, path_in_repo=path_in_repo, run_as_future=True, **settings
@@ -157,20 +165,7 @@ def _stage(folder: Path, names: Iterable[str]) -> tempfile.TemporaryDirectory[st
     return staging
 
 
-def shared_files(folder: Path) -> list[str]:
-    """Return the names of the files of a checkpoint folder to upload.
-
-    Raises:
-        CheckpointError: A file is a link. Uploading would follow it to any file of this machine.
-    """
-    names = sorted(path.name for path in folder.iterdir() if _matches(path.name, (CARD, *SHARED)))
-    for name in names:
-        if not is_regular(folder / name, folder):
-            raise CheckpointError(f"{folder / harmless(name)}: {A_LINK}")
-    return [name for name in names if (folder / name).is_file() and _matches(name, SHARED)]
-
-
-def check_checkpoint(folder: Path, where: Path | None = None) -> set[str]:
+def check_checkpoint(folder: Path, where: Path | None = None) -> list[str]:
     """Refuse a folder that must not be uploaded. Warn if code files differ from the package's, or are extra.
 
     Args:
@@ -178,10 +173,18 @@ def check_checkpoint(folder: Path, where: Path | None = None) -> set[str]:
         where (*optional*, defaults to `folder`): Folder for messages.
 
     Returns:
-        The names of extra code files, which are not uploaded.
+        The names of the files to upload, without extra code.
+
+    Raises:
+        CheckpointError: Loading would refuse a file, or it is a link. Uploading would follow it to any file of this
+            machine.
+        ValueError: There are no safetensors weights.
     """
     where = where or folder
-    shared_files(folder)
+    names = sorted(path.name for path in folder.iterdir() if _matches(path.name, (CARD, *SHARED)))
+    for name in names:
+        if not is_regular(folder / name, folder):
+            raise CheckpointError(f"{where / harmless(name)}: {A_LINK}")
     others: tuple[CodeFile, ...] = ()
     packages = ""
     if read_config(folder)["model_type"] in FAMILIES:
@@ -196,11 +199,12 @@ def check_checkpoint(folder: Path, where: Path | None = None) -> set[str]:
     if not any(folder.glob("*.safetensors")):
         raise ValueError(f"{where} has no .safetensors file: save the model to it.")
     code = [file for file in others if _matches(file.name, SHARED) or file.verdict == MISSING]
+    extra = {file.name for file in code if file.verdict == EXTRA}
     if code and folder == where:
         differing = ", ".join(f"{file.label} ({file.verdict})" for file in code)
-        note = " What is extra is not uploaded." if any(file.verdict == EXTRA for file in code) else ""
+        note = " What is extra is not uploaded." if extra else ""
         logger.warning("The code of %s differs from %s: %s.%s", where, packages, differing, note)
-    return {file.name for file in code if file.verdict == EXTRA}
+    return [name for name in names if (folder / name).is_file() and _matches(name, SHARED) and name not in extra]
 
 
 def published_text(api: HfApi, repo_id: str, name: str, **where: Any) -> str | None:

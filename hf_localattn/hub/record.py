@@ -16,10 +16,8 @@ from pydantic.dataclasses import dataclass
 
 from hf_localattn.errors import printable, shorten
 from hf_localattn.files import atomic_write
-from hf_localattn.names import NO_SCORES, RESULTS, RIVALS
-from hf_localattn.parsing import format_json, read_json
-
-RECORD = "training_record.json"
+from hf_localattn.names import NO_SCORES, RECORD, RESULTS, RIVALS, STATE
+from hf_localattn.parsing import format_json
 
 
 def describe_rivals(metrics: Iterable[str]) -> str:
@@ -28,14 +26,8 @@ def describe_rivals(metrics: Iterable[str]) -> str:
     return "; ".join(f"{name}: {text}" for name, text in RIVALS.items() if name in shown)
 
 
-STATE = "trainer_state.json"
-"""File of transformers' Trainer with the log of a run. It is written last, after weights and optimizer."""
-
 ARGUMENTS = "training_args.bin"
 """File that Trainer writes beside each model. It is a pickle, so only that it is there is read."""
-
-SETTINGS = ("max_steps", "num_train_epochs", "train_batch_size")
-"""Settings of a run that `STATE` has."""
 
 LIBRARIES = ("hf_localattn", "transformers", "torch", "datasets", "tokenizers")
 
@@ -160,36 +152,58 @@ class TrainingRecord:
         Raises:
             ValueError: The file is not a record.
         """
-        path = Path(folder, RECORD)
-        if not path.is_file():
-            return None
-        try:
-            return TypeAdapter(cls).validate_json(path.read_bytes())
-        except ValueError as error:
-            details: Any = getattr(error, "errors", list)()  # of pydantic
-            place = ".".join(map(str, details[0]["loc"])) if details else ""
-            value = f"`{printable(place)[:80]}` is {shorten(details[0]['input'])}" if place else "it cannot be read"
-            raise ValueError(
-                f"{path} is not a record of a training run: {value}. Train the model again, or remove the file."
-            ) from None
+        return _read(cls, Path(folder, RECORD))
 
 
-def read_stock_record(folder: str | os.PathLike[str], task: str | None) -> TrainingRecord | None:
-    """Return what the files of transformers' scripts and of Trainer tell about a run; None without such files.
+def _read(kind: Any, path: Path) -> Any:
+    """Return the values of a JSON file as a type of pydantic; None without the file.
+
+    Raises:
+        ValueError: The file has other values.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return TypeAdapter(kind).validate_json(path.read_bytes())
+    except ValueError as error:
+        details: Any = getattr(error, "errors", list)()  # of pydantic
+        place = ".".join(map(str, details[0]["loc"])) if details else ""
+        value = f"`{printable(place)[:80]}` is {shorten(details[0]['input'])}" if place else "it cannot be read"
+        raise ValueError(
+            f"{path} is not a record of a training run: {value}. Train the model again, or remove the file."
+        ) from None
+
+
+@dataclass(frozen=True)
+class _State:
+    """Part of `STATE` that a card tells."""
+
+    log_history: tuple[dict[str, Any], ...] = ()
+    max_steps: StrictInt | None = None
+    num_train_epochs: StrictInt | float | None = None
+    train_batch_size: StrictInt | None = None
+
+
+def read_record(folder: str | os.PathLike[str], task: str | None) -> TrainingRecord | None:
+    """Return the record of a checkpoint folder, or else what files of transformers' scripts and Trainer tell.
 
     Args:
-        folder: Folder of a model that they have trained.
+        folder: Folder of a model.
         task: Task of the model, a key of `hf_localattn.families.AUTO_CLASSES`.
+
+    Returns:
+        The record; None without such files.
 
     Raises:
         ValueError: A file cannot be read.
     """
-    results, state = (
-        read_json(path) if path.is_file() else {} for path in (Path(folder, RESULTS), Path(folder, STATE))
-    )
+    if (record := TrainingRecord.load(folder)) is not None:
+        return record
+    results, state = _read(dict[str, Any], Path(folder, RESULTS)), _read(_State, Path(folder, STATE))
     if not (results or state or Path(folder, ARGUMENTS).is_file()):
         return None
-    evaluations = [entry for entry in state.get("log_history", []) if any(name.startswith("eval_") for name in entry)]
+    state = state or _State()
+    evaluations = [entry for entry in state.log_history if any(name.startswith("eval_") for name in entry)]
     metrics = results or (evaluations[-1] if evaluations else {})
     rows = {}
     scores = []
@@ -197,12 +211,13 @@ def read_stock_record(folder: str | os.PathLike[str], task: str | None) -> Train
         of_split = {
             name.removeprefix(f"{prefix}_"): value for name, value in metrics.items() if name.startswith(prefix)
         }
-        if "samples" in of_split:
+        if type(of_split.get("samples")) is int:
             rows[split] = of_split["samples"]
         if split != "train":
             for name, value in of_split.items():
                 is_number = isinstance(value, float) and math.isfinite(value)
                 if is_number and not f"_{name}".endswith(NO_SCORES):
                     scores.append(Score(split, name, value))
-    settings = {name: state[name] for name in SETTINGS if name in state}
+    settings = {name: getattr(state, name) for name in ("max_steps", "num_train_epochs", "train_batch_size")}
+    settings = {name: value for name, value in settings.items() if value is not None}
     return TrainingRecord(task or "", rows=rows, scores=tuple(scores), hyperparameters=settings, versions={})

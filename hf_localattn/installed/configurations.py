@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +17,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from hf_localattn.errors import CheckpointError, shorten
+from hf_localattn.errors import CheckpointError, one_line, shorten
 from hf_localattn.installed.files import check_checkpoint
 from hf_localattn.installed.policy import (
     LEFT_OUT,
@@ -29,7 +30,7 @@ from hf_localattn.installed.policy import (
     refuse,
 )
 from hf_localattn.installed.policy_kinds import Family, allow_family, is_family
-from hf_localattn.models.fields import field_types
+from hf_localattn.models.fields import field_types, range_of
 
 logger = logging.get_logger(__name__)
 
@@ -62,7 +63,11 @@ def load_config(
     if not is_family(content.get("model_type")):
         content = known_entries(content, str(name))
     config_class = CONFIG_MAPPING[content["model_type"]]
-    return config_class.from_dict(content, name_or_path=str(name), **config_fields)
+    try:
+        return config_class.from_dict(content, name_or_path=str(name), **config_fields)
+    except Exception:
+        check_values(config_class, content, name)  # or else the caller's fields are wrong
+        raise
 
 
 def check_content(config_class: Any, content: Any, folder: Any = None) -> dict[str, Any]:
@@ -90,12 +95,23 @@ def check_content(config_class: Any, content: Any, folder: Any = None) -> dict[s
         )
     if not is_family(model_type):
         backbones = frozenset((*config_class.tested_backbones, *config_class.generation_backbones))
-        allow_family(model_type, Family(frozenset(field_types(config_class)), backbones))
+        accepted = {name: range_of(annotation) for name, annotation in field_types(config_class).items()}
+        allow_family(model_type, Family(accepted, backbones))
     judgment = judge_config("config.json", {**content, "model_type": model_type})
     refuse(judgment, str(folder or ""), (REFUSED, UNKNOWN))
     if folder is not None and os.path.isdir(folder):
         check_folder(folder, weights=False)
     return {name: value for name, value in content.items() if name not in LEFT_OUT}
+
+
+def check_values(config_class: Any, content: Mapping[str, Any], folder: Any) -> None:
+    """Raise `CheckpointError` if no configuration can be built from the content of a `config.json` alone."""
+    try:
+        config_class(**content)
+    except CheckpointError:
+        raise
+    except Exception as error:  # of any library
+        raise CheckpointError(f"{Path(folder or '', 'config.json')}: {one_line(error)}. Correct it.") from error
 
 
 def check_model(model_class: Any, config: Any) -> None:

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import torch
 from huggingface_hub.utils.tqdm import enable_progress_bars
 from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
-from hf_localattn.errors import CheckpointError
+from hf_localattn.errors import CheckpointError, one_line
 from hf_localattn.graphs import EXPORT_SETTINGS
 from hf_localattn.installed.policy import NO_SAFETENSORS, check_folder
 from hf_localattn.installed.policy_table import CONVERSION
@@ -89,6 +91,8 @@ def as_data(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
     try:
         with quiet_weights():
             yield
+    except CheckpointError:
+        raise
     except SafetensorError as error:
         raise CheckpointError(f"{name_or_path}: a file of its weights: {NO_SAFETENSORS.format(error)}") from error
     except OSError as error:
@@ -103,6 +107,29 @@ def as_data(name_or_path: Any, arguments: dict[str, Any]) -> Iterator[None]:
         if not is_absence:
             raise
         raise OSError(f"{str(error).rstrip('.')}, and other formats are not read. {CONVERSION}") from error
+    except Exception as error:
+        if name_or_path is not None:
+            _check_sizes(name_or_path, _location(arguments))
+        if "ignore_mismatched_sizes" not in str(error):  # the caller's arguments are wrong
+            raise
+        raise CheckpointError(
+            f"{name_or_path}: its weights have other shapes (logged above) than its configuration and the arguments"
+            " say. Correct them, or pass `ignore_mismatched_sizes=True` for new weights."
+        ) from error
+
+
+def _check_sizes(checkpoint: Any, location: Mapping[str, Any]) -> None:
+    """Raise `CheckpointError` if no model can be built from the configuration of a checkpoint."""
+    config = AutoConfig.from_pretrained(checkpoint, **location)
+    auto_class = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel
+    try:
+        with torch.device("meta"):
+            auto_class.from_config(config)
+    except Exception as error:  # of any library
+        raise CheckpointError(
+            f"{Path(checkpoint, 'config.json')}: no model can be built from it ({one_line(error)}). Correct its sizes,"
+            " or choose another checkpoint."
+        ) from error
 
 
 @contextmanager

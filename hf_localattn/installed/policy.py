@@ -7,14 +7,13 @@ knows a field that the table does not have.
 
 from __future__ import annotations
 
-import codecs
+import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
@@ -24,17 +23,21 @@ from hf_localattn.errors import CheckpointError, shorten
 from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.installed.policy_kinds import (
     KINDS,
+    Family,
     are_names,
     are_shards,
     are_templates,
     family_named,
+    family_of_tokenizer,
     is_data,
     is_family,
-    settings_of,
+    values_of_rule,
 )
 from hf_localattn.installed.policy_table import (
     CONFIG,
     CONVERSION,
+    DIVISORS,
+    ENCODER_CONFIG,
     ENCODER_DECODERS,
     ENCODERS,
     EXPORT,
@@ -48,11 +51,13 @@ from hf_localattn.installed.policy_table import (
     SPECIAL_TOKENS,
     TOKENIZER,
     TOLD,
+    UNDIVIDED,
     WEIGHT_INDEX,
     Rule,
 )
+from hf_localattn.models.fields import Range
 from hf_localattn.names import family_names
-from hf_localattn.parsing import parse_json, read_json, read_utf8
+from hf_localattn.parsing import parse_json, read_json
 
 # Verdicts
 NAMED = "named"  # allowed, and told
@@ -109,45 +114,36 @@ def is_read(name: str) -> bool:
 
 
 def judge_entries(
-    file: str, content: Mapping[str, Any], rules: Mapping[str, Rule], place: str = ""
+    file: str, content: Mapping[str, Any], rules: Mapping[str, Rule | Range], place: str = ""
 ) -> Iterator[Finding]:
     """Yield the judgment on each entry of an object that is not plain data. `place` is its path in the file."""
     for name, value in content.items():
-        rule = rules.get(name)
-        remedy = REMEDIES.get(name, "Remove it.")
         entry = f"`{harmless(place + name)[:80]}` is {shorten(value)}"
-        if rule is None:
+        if name not in rules:
             if value not in (None, False, "", [], {}):
                 verdict = REFUSED if name in REMEDIES else UNKNOWN
+                remedy = REMEDIES.get(name, "Remove it.")
                 yield Finding(file, verdict, f"{entry}, which a checkpoint must not set. {remedy}", name)
-            continue
-        if isinstance(rule, tuple):
-            allowed = any(value == choice and type(value) is type(choice) for choice in rule)
-            wanted = f"one of {', '.join('null' if choice is None else str(choice) for choice in rule)}"
-        else:
-            wanted, holds = KINDS[rule]
-            allowed = holds(value)
-        if not allowed:
-            yield Finding(file, REFUSED, f"{entry}; a checkpoint may set {wanted}. {remedy}", name)
+        elif not (allowed := values_of_rule(rules[name])).holds(value):
+            remedy = REMEDIES.get(name, "Correct or remove it.")
+            yield Finding(file, REFUSED, f"{entry}; a checkpoint may set {allowed.description}. {remedy}", name)
 
 
 def judge_tokens(
-    file: str,
-    content: Mapping[str, Any],
-    rules: Mapping[str, Rule],
-    settings: Mapping[str, Any] = MappingProxyType({}),
+    file: str, content: Mapping[str, Any], rules: Mapping[str, Rule | Range], family: Family | None = None
 ) -> Iterator[Finding]:
     """Yield the judgment on the entries of a tokenizer's file, and settings that differ from their defaults."""
     tokens = [name for name in content if name.endswith("_token")]
-    names = (*settings, *(f"{name}_version" for name in settings))  # of a parser
+    settings = {} if family is None else family.settings
+    versions = [f"{name}_version" for name in settings]  # of a parser
     yield from judge_entries(
-        file, content, {**dict.fromkeys(tokens, "token"), **dict.fromkeys(names, "data"), **rules}
+        file, content, {**dict.fromkeys(tokens, "token"), **dict.fromkeys(versions, "text"), **settings, **rules}
     )
     if content.get("chat_template") and are_templates(content["chat_template"]):
         yield Finding(file, NAMED, f"`chat_template` is {A_TEMPLATE}", "chat_template")
-    for name, default in settings.items():
+    for name, default in () if family is None else family.defaults.items():
         value = content.get(name, default)
-        if value != default and is_data(value):
+        if value != default and settings[name].holds(value):
             yield Finding(file, NAMED, f"`{name}` is {shorten(value)}, by default {default!r}", name)
 
 
@@ -158,7 +154,7 @@ def judge_config(file: str, content: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _judge_model(file, content)
         return
     family = family_named(str(model_type))
-    yield from judge_entries(file, content, {**dict.fromkeys(family.fields, "data"), **FAMILY_CONFIG})
+    yield from judge_entries(file, content, {**FAMILY_CONFIG, **family.fields})
     prefix = str(model_type).replace("-", "")
     classes = content.get("architectures")
     for name in classes or () if are_names(classes) and model_type in family_names() else ():
@@ -178,10 +174,25 @@ def _judge_model(
     if problem := problem_of_type(model_type, others):
         yield Finding(file, REFUSED, f"`{place}model_type` is {shorten(model_type)}, which {problem}", "model_type")
         return
-    for finding in judge_entries(file, content, CONFIG, place):
+    for finding in judge_entries(file, content, ENCODER_CONFIG if model_type in ENCODERS else CONFIG, place):
         is_new = finding.verdict == UNKNOWN and finding.entry in _declared(str(model_type))
         if not (is_new and is_data(content[finding.entry])):
             yield finding
+    yield from _judge_sizes(file, content, place)
+
+
+def _judge_sizes(file: str, content: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """Yield the judgment on sizes of a model that do not fit each other."""
+    sizes = {name: value for name, value in content.items() if KINDS["size"].holds(value)}
+    for size, counts in () if content["model_type"] in UNDIVIDED else DIVISORS.items():
+        for count in sizes.keys() & counts:
+            if size in sizes and sizes[size] % sizes[count]:
+                note = f"`{place}{size}` is {sizes[size]}, no multiple of `{count}`, {sizes[count]}. Correct them."
+                yield Finding(file, REFUSED, note, size)
+    padding, limit = sizes.get("pad_token_id", 0), sizes.get("vocab_size", math.inf)
+    if padding >= limit:
+        note = f"`{place}pad_token_id` is {padding}; it must be below `vocab_size`, {limit}. Correct it."
+        yield Finding(file, REFUSED, note, "pad_token_id")
 
 
 def problem_of_type(model_type: Any, others: Collection[str] = ()) -> str:
@@ -218,23 +229,20 @@ def judge_file(
                 yield Finding(file, REFUSED, NO_SAFETENSORS.format(error))
         return
     try:
-        if path.read_bytes().startswith(codecs.BOM_UTF8):
-            yield Finding(file, REFUSED, "it begins with a byte-order mark. Save it as UTF-8 without one.")
-            return
-        content = parse_json(read_utf8(path), file)
+        content = _parse(path)
     except (ValueError, OSError) as error:
-        yield Finding(file, REFUSED, str(error).removeprefix(f"{path}: ").removeprefix(f"{file}, "))
+        yield Finding(file, REFUSED, str(error))
         return
     if not isinstance(content, dict):
         yield Finding(file, REFUSED, f"it is {shorten(content)}; it must be an object of names and values.")
     elif name == "config.json":
         yield from judge_config(file, content)
     elif name == "tokenizer_config.json":
-        yield from judge_tokens(file, content, TOKENIZER, settings_of(content, model_type))
+        yield from judge_tokens(file, content, TOKENIZER, family_of_tokenizer(content, model_type))
     elif name == "special_tokens_map.json":
         yield from judge_tokens(file, content, SPECIAL_TOKENS)
     elif name == "added_tokens.json":
-        yield from judge_entries(file, content, dict.fromkeys(content, "data"))
+        yield from judge_entries(file, content, dict.fromkeys(content, "count"))
     else:
         rules = {"generation_config.json": GENERATION, "export.json": EXPORT}.get(name, WEIGHT_INDEX)
         yield from judge_entries(file, content, rules)
@@ -244,6 +252,17 @@ def judge_file(
                 f"`weight_map` has {shorten(min(missing))}, which is not beside it. Add it, or save the model again."
             )
             yield Finding(file, REFUSED, note, "weight_map")
+
+
+def _parse(path: Path) -> Any:
+    """Return the content of a JSON file; raise `ValueError` for one that cannot be read."""
+    try:
+        text = path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is no UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8.") from None
+    if text.startswith("\ufeff"):
+        raise ValueError("it begins with a byte-order mark. Save it as UTF-8 without one.")
+    return parse_json(text, "its text")
 
 
 def judge_folder(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from hf_localattn.installed.policy_table import ATTENTIONS, TOKENIZERS
-from hf_localattn.names import default_fields, default_settings, family_names
+from hf_localattn.installed.policy_table import ATTENTIONS, ROTATIONS, TOKENIZERS, Rule
+from hf_localattn.models.fields import Range
+from hf_localattn.names import accepted_fields, accepted_settings, default_settings, family_names
+
+MOST = 10**9
+"""Largest number. A weight of two such sizes has fewer bytes than 64 bits count."""
+
+NO_LIMIT = 10**20
+"""Length from which on transformers takes a tokenizer's limit for none."""
 
 FILE = re.compile(r"[\w.-]+")  # a name without a folder
 ADDED_TOKEN = {"__type", "content", "id", "lstrip", "normalized", "rstrip", "single_word", "special"}
-
-
-class Kind(NamedTuple):
-    """Values that an entry may have."""
-
-    description: str
-    holds: Callable[[Any], bool]
 
 
 def is_data(value: Any, levels: int = 8) -> bool:
@@ -30,10 +31,59 @@ def is_data(value: Any, levels: int = 8) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
+def _is_whole(value: Any, least: int = -MOST) -> bool:
+    return type(value) is int and least <= value <= MOST
+
+
+def _is_size(value: Any) -> bool:
+    return _is_whole(value, 1)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and -MOST <= value <= MOST
+
+
+def _are_sizes(value: Any) -> bool:
+    return value is None or all(map(_is_size, value if isinstance(value, list) else [value]))
+
+
+def _are_integers(value: Any) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    return all(part is None or _is_whole(part) for part in parts)
+
+
+def _is_padding(value: Any) -> bool:
+    wanted = {"direction": str, "pad_id": int, "pad_token": str, "pad_type_id": int}
+    return value is None or (
+        isinstance(value, dict) and all(type(part) is wanted.get(name) for name, part in value.items())
+    )
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, str | None) or (isinstance(value, list) and all(isinstance(part, str) for part in value))
+
+
+def _is_limit(value: Any) -> bool:
+    return type(value) in (int, float) and (value >= NO_LIMIT or _is_size(value))
+
+
+def _is_rotation(value: Any, levels: int = 2) -> bool:
+    if not isinstance(value, dict):
+        return value is None
+    return levels > 0 and all(
+        part in ROTATIONS
+        if name in ("type", "rope_type")
+        else all(_is_number(number) and number > 0 for number in (part if isinstance(part, list) else [part]))
+        or _is_rotation(part, levels - 1)
+        for name, part in value.items()
+    )
+
+
 def _is_token(value: Any) -> bool:
     if isinstance(value, dict):
-        is_token = isinstance(value.get("content"), str) and value.keys() <= ADDED_TOKEN
-        return is_token and all(map(is_data, value.values()))
+        wanted = {"content": str, "__type": str, "id": int}
+        is_token = "content" in value and value.keys() <= ADDED_TOKEN
+        return is_token and all(type(part) is wanted.get(name, bool) for name, part in value.items())
     return isinstance(value, str | None)
 
 
@@ -83,7 +133,7 @@ def are_names(value: Any) -> bool:
 
 
 def _has_numbers(value: Any) -> bool:
-    return not isinstance(value, dict) or all(str(name).isdecimal() for name in value)
+    return not isinstance(value, dict) or all(re.fullmatch("[0-9]{1,9}", str(name)) for name in value)
 
 
 def _are_labels(value: Any) -> bool:
@@ -97,37 +147,71 @@ def are_shards(value: Any) -> bool:
     )
 
 
-KINDS: Mapping[str, Kind] = {
-    "attention": Kind(f"one of {', '.join(ATTENTIONS)}", _is_attention),
-    "code": Kind("names of classes", _is_code),
-    "data": Kind("a number, a text, true, false, null, or a list of these", is_data),
-    "length": Kind("a whole number above 0", lambda value: value is None or (type(value) is int and value > 0)),
-    "names": Kind("a list of names of classes", are_names),
-    "labels": Kind("an object of labels", _are_labels),
-    "labels by number": Kind(
+_VALUES = {
+    "attention": Range(f"one of {', '.join(ATTENTIONS)}", _is_attention),
+    "code": Range("names of classes", _is_code),
+    "count": Range("a whole number from 0 to 10⁹", lambda value: _is_whole(value, 0)),
+    "data": Range("a number, a text, true, false, null, or a list of these", is_data),
+    "flag": Range("true or false", lambda value: isinstance(value, bool)),
+    "fraction": Range(
+        "a number with a decimal point", lambda value: isinstance(value, float) and math.isfinite(value)
+    ),
+    "integer": Range("a whole number from -10⁹ to 10⁹", _is_whole),
+    "integers": Range("a whole number, null, or a list of these, from -10⁹ to 10⁹", _are_integers),
+    "names": Range("a list of names of classes", are_names),
+    "number": Range("a number from -10⁹ to 10⁹", _is_number),
+    "labels": Range("an object of labels", _are_labels),
+    "labels by number": Range(
         "an object of labels by number", lambda value: _are_labels(value) and _has_numbers(value)
     ),
-    "limit": Kind("a number above 0", lambda value: value is None or (type(value) in (int, float) and value > 0)),
-    "object": Kind("an object", lambda value: isinstance(value, dict | None)),
-    "template": Kind("a text, or several by name", are_templates),
-    "text": Kind("a text", lambda value: isinstance(value, str | None)),
-    "token": Kind("a token", _is_token),
-    "tokenizer": Kind("a tokenizer that needs no library besides tokenizers", _is_tokenizer),
-    "tokens": Kind("a list or an object of tokens", _are_tokens),
-    "tokens by number": Kind(
+    "limit": Range("a whole number above 0", _is_limit),
+    "object": Range("an object", lambda value: isinstance(value, dict | None)),
+    "padding": Range("an object of direction, pad_id, pad_token and pad_type_id", _is_padding),
+    "rotation": Range(f"an object of numbers above 0, with a type of {', '.join(ROTATIONS)}", _is_rotation),
+    "share": Range("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
+    "size": Range("a whole number from 1 to 10⁹", _is_size),
+    "sizes": Range("a whole number from 1 to 10⁹, null, or a list of such numbers", _are_sizes),
+    "template": Range("a text, or several by name", are_templates),
+    "text": Range("a text", lambda value: isinstance(value, str | None)),
+    "texts": Range("a text, null, or a list of texts", _are_texts),
+    "token": Range("a token", _is_token),
+    "tokenizer": Range("a tokenizer that needs no library besides tokenizers", _is_tokenizer),
+    "tokens": Range("a list or an object of tokens", _are_tokens),
+    "tokens by number": Range(
         "an object of tokens by number",
         lambda value: isinstance(value, dict | None) and _are_tokens(value) and _has_numbers(value),
     ),
-    "weights": Kind("an object with the name of a safetensors file beside it for each weight", are_shards),
+    "weights": Range("an object with the name of a safetensors file beside it for each weight", are_shards),
 }
+
+
+def _or_null(kind: Range) -> Range:
+    return Range(f"{kind.description}, or null", lambda value: value is None or kind.holds(value))
+
+
+KINDS: Mapping[str, Range] = {**_VALUES, **{f"{name}?": _or_null(kind) for name, kind in _VALUES.items()}}
+"""Kinds by name. A name that ends in "?" also allows null."""
+
+
+def values_of_rule(rule: Rule | Range) -> Range:
+    """Return the values that a rule allows."""
+    if isinstance(rule, str):
+        return KINDS[rule]
+    if isinstance(rule, Range):
+        return rule
+    names = ", ".join("null" if choice is None else str(choice) for choice in rule)
+    return Range(
+        f"one of {names}", lambda value: any(value == choice and type(value) is type(choice) for choice in rule)
+    )
 
 
 class Family(NamedTuple):
     """Entries that checkpoints of a family may set, besides those of all models."""
 
-    fields: frozenset[str]
-    backbones: frozenset[str] = frozenset()
-    settings: Mapping[str, Any] = MappingProxyType({})  # of its tokenizer, with their defaults
+    fields: Mapping[str, Range]
+    backbones: Collection[str] = ()
+    settings: Mapping[str, Range] = MappingProxyType({})  # of its tokenizer
+    defaults: Mapping[str, Any] = MappingProxyType({})  # of these settings
 
 
 _others: dict[str, Family] = {}
@@ -147,7 +231,7 @@ def family_named(model_type: str) -> Family:
     """Return what the checkpoints of a family may set."""
     if model_type in _others:
         return _others[model_type]
-    return Family(frozenset(default_fields(model_type)), settings=default_settings(model_type))
+    return Family(accepted_fields(model_type), (), accepted_settings(model_type), default_settings(model_type))
 
 
 def _tokenizer_of(model_type: str) -> str:
@@ -155,10 +239,10 @@ def _tokenizer_of(model_type: str) -> str:
     return f"{model_type.replace('-', '')}tokenizer"
 
 
-def settings_of(content: Mapping[str, Any], model_type: str | None) -> Mapping[str, Any]:
-    """Return the settings of a tokenizer, with their defaults, by the class that its file names or by its family."""
+def family_of_tokenizer(content: Mapping[str, Any], model_type: str | None) -> Family | None:
+    """Return the family of a tokenizer, by the class that its file names or else by the model's."""
     name = content.get("tokenizer_class")
     if isinstance(name, str):
         by_class = {_tokenizer_of(family): family for family in (*family_names(), *_others)}
         model_type = by_class.get(name.removesuffix("Fast").lower())
-    return {} if model_type is None else family_named(model_type).settings
+    return None if model_type is None else family_named(model_type)

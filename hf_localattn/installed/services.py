@@ -7,7 +7,13 @@ from types import ModuleType
 from typing import Any
 
 from hf_localattn.installed.backbones import build_model
-from hf_localattn.installed.configurations import check_backbone, check_backbone_type, check_content, check_model
+from hf_localattn.installed.configurations import (
+    check_backbone,
+    check_backbone_type,
+    check_content,
+    check_model,
+    check_values,
+)
 from hf_localattn.installed.files import as_data, check_checkpoint
 from hf_localattn.installed.parse_store import read_parses, write_parses
 from hf_localattn.installed.parsers import lighten, load_declared, parser_version
@@ -30,6 +36,7 @@ class PackageServices(InstalledServices):
     build_model = staticmethod(build_model)
     build_tokenizer = staticmethod(build_tokenizer)
     check_content = staticmethod(check_content)
+    check_values = staticmethod(check_values)
     loading = staticmethod(as_data)
     check_backbone_type = staticmethod(check_backbone_type)
     check_backbone = staticmethod(check_backbone)

@@ -32,6 +32,9 @@ class InstalledServices:
         """Check the content of a `config.json` and its folder, and return it without entries that name code."""
         return content
 
+    def check_values(self, config_class: Any, content: Mapping[str, Any], folder: Any) -> None:
+        """Check that a configuration can be built from the content of a `config.json`, after it could not."""
+
     def loading(self, name_or_path: Any, arguments: dict[str, Any]) -> Any:
         """Return a context in which `from_pretrained` reads only safetensors files."""
         return contextlib.nullcontext()
@@ -258,18 +261,23 @@ class LocalAttentionConfig(Fields, PreTrainedConfig):
     def get_config_dict(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> Any:
         """Read a `config.json` as in transformers."""
         cls.installed.check_checkpoint(pretrained_model_name_or_path, kwargs)
-        return super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        content, kwargs = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        return content, {"name_or_path": str(pretrained_model_name_or_path), **kwargs}
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """Build a configuration from the content of a `config.json`. It must be valid."""
-        content = dict(cls.installed.check_content(cls, config_dict, kwargs.get("name_or_path")))
+        folder = kwargs.get("name_or_path")
+        content = dict(cls.installed.check_content(cls, config_dict, folder))
         content.pop("code_folder", None)  # code is never copied from a folder that a file names
         # Replaced here, fields are checked with the others. transformers would replace them afterwards.
         config_class: Any = cls
-        for name in field_types(config_class).keys() & kwargs.keys():
-            content[name] = kwargs.pop(name)
-        loaded = super().from_dict(content, **kwargs)
+        fields = {name: kwargs.pop(name) for name in field_types(config_class).keys() & kwargs.keys()}
+        try:
+            loaded = super().from_dict(content | fields, **kwargs)
+        except Exception:
+            cls.installed.check_values(cls, content, folder)  # or else the caller's values are wrong
+            raise
         config = loaded[0] if isinstance(loaded, tuple) else loaded
         config.normalize()  # labels may have been replaced
         return loaded

@@ -20,8 +20,7 @@ from transformers import TrainerState
 from hf_localattn.data.rows import PLACE
 from hf_localattn.errors import join_names
 from hf_localattn.files import STAGING, UNFINISHED, atomic_write, discard, remove_leftovers
-from hf_localattn.hub.record import STATE
-from hf_localattn.names import RUN, read_run
+from hf_localattn.names import RUN, STATE, read_run
 from hf_localattn.settings.option import FREE, LENGTH, values_of
 from hf_localattn.settings.stock import STOCK, all_options
 from hf_localattn.training.arguments import TrainingArguments

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from transformers.utils import cached_file
 
 from hf_localattn.hub import Score, TrainingRecord
-from hf_localattn.hub.record import RECORD
-from hf_localattn.names import NO_SCORES, RIVAL_SCORES, resolve_backbone, split_paths
+from hf_localattn.names import NO_SCORES, RECORD, RIVAL_SCORES, resolve_backbone, split_paths
 from hf_localattn.settings.data import DataArguments
 from hf_localattn.settings.option import options_of, values_of
 from hf_localattn.settings.stock import all_options

@@ -30,7 +30,7 @@ from hf_localattn.errors import DivergedError, hub_upload_errors
 from hf_localattn.files import atomic_directory, atomic_write, discard
 from hf_localattn.hub import push_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
-from hf_localattn.hub.record import STATE
+from hf_localattn.names import STATE
 from hf_localattn.parsing import format_json, read_json
 from hf_localattn.tasks.task import split_of
 from hf_localattn.training.arguments import TrainingArguments, changed, follow_rows

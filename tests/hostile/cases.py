@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 
+from tests.hostile.weights import DEEP, DIGITS, LYING, PICKLE
+
 OUTSIDE = "{outside}"
 """Stands in a text for a folder that is not the checkpoint's."""
 
@@ -15,8 +17,8 @@ LOOP, ZERO, PIPE = "{loop}", "{zero}", "{pipe}"
 
 CODE = "raise SystemExit('the code of a checkpoint was run')\n"
 
-
-PICKLE = b"cos\nsystem\n(S'echo the pickle of a checkpoint was run >&2'\ntR."
+LEVELS = "[" * 900 + "]" * 900
+"""Nesting that JSON readers still read."""
 
 
 def write(folder, outside, files):
@@ -151,10 +153,49 @@ CONFIG = {
     "sub-config": ({"text_config": {"model_type": "clip", "backbone": "owner/x"}}, "`text_config` is"),
     "lists-in-lists": ({"conv_filters": nested(60)}, "`conv_filters` is"),
     "objects-in-objects": ({"auto_map": {"AutoModel": nested(60)}}, "`auto_map` is"),
-    "no-number": ({"backbone_config": {"layer_norm_eps": float("nan")}}, LOADS),
     "control": ({"x\x1b[2J\ny": "\x1b"}, r"x\\x1b\[2J\\ny"),
 }
 """Entries of `config.json`, and the word of the error; LOADS if it loads and the entry has no effect."""
+
+VALUES = {
+    "value-text": ({"backbone_config": {"hidden_size": "x"}}, "`backbone_config.hidden_size` is"),
+    "value-list": ({"backbone_config": {"max_position_embeddings": [1]}}, "max_position_embeddings` is"),
+    "value-zero": ({"backbone_config": {"num_attention_heads": 0}}, "`backbone_config.num_attention_heads` is"),
+    "value-half": ({"backbone_config": {"num_hidden_layers": 1.5}}, "`backbone_config.num_hidden_layers` is"),
+    "value-negative": ({"backbone_config": {"vocab_size": -1}}, "`backbone_config.vocab_size` is"),
+    "value-large": ({"backbone_config": {"vocab_size": 10**30}}, "`backbone_config.vocab_size` is"),
+    "value-truth": ({"backbone_config": {"intermediate_size": True}}, "`backbone_config.intermediate_size` is"),
+    "value-null": ({"backbone_config": {"hidden_size": None}}, "`backbone_config.hidden_size` is"),
+    "value-share": ({"backbone_config": {"hidden_dropout_prob": 5.0}}, "`backbone_config.hidden_dropout_prob` is"),
+    "value-no-number": ({"backbone_config": {"layer_norm_eps": float("nan")}}, "`backbone_config.layer_norm_eps` is"),
+    "value-infinite": ({"backbone_config": {"initializer_range": float("inf")}}, "initializer_range` is inf"),
+    "value-flag": ({"backbone_config": {"use_cache": "yes"}}, "`backbone_config.use_cache` is"),
+    "value-token": ({"backbone_config": {"eos_token_id": ["x"]}}, "`backbone_config.eos_token_id` is"),
+    "value-padding": ({"backbone_config": {"pad_token_id": 10**6}}, "must be below `vocab_size`"),
+    "value-heads": ({"backbone_config": {"num_attention_heads": 7}}, "no multiple of `num_attention_heads`"),
+    "value-rotation": ({"backbone_config": {"rope_parameters": {"rope_theta": "x"}}}, "rope_parameters` is"),
+    "value-decoder": ({"backbone_config": {"is_decoder": True}}, "`backbone_config.is_decoder` is"),
+    "value-crossed": ({"backbone_config": {"add_cross_attention": True}}, "`backbone_config.add_cross_attention` is"),
+    "value-problem": ({"problem_type": "x"}, "`problem_type` is"),
+    "value-label": ({"id2label": {"a": "x"}}, "`id2label` is"),
+    "value-label-number": ({"id2label": {DIGITS: "x"}}, "`id2label` is"),
+    "value-field": ({"conv_filters": "x"}, "`conv_filters` is"),
+    "value-field-large": ({"initializer_range": float("nan")}, "`initializer_range` is nan"),
+    "value-field-choice": ({"fusion": "x"}, "`fusion` is 'x'"),
+}
+"""Entries of `config.json` with which no model can be built."""
+
+TOGETHER = {
+    "together-heads": {"outlook_num_heads": 7},
+    "together-states": {"encoder_states": [9]},
+}
+"""Entries that are valid alone, but not with the others. The error names the file."""
+
+SHAPES = {
+    "shapes-of-weights": {"backbone_config": {"intermediate_size": 7}},
+    "shapes-of-positions": {"backbone_config": {"model_type": "roberta", "pad_token_id": 900}},
+}
+"""Entries that fit no weights, or no model. The error names the folder, which has the case's name."""
 
 TOKENIZER = {
     "class-of-a-model": ({"tokenizer_class": "BertModel"}, "`tokenizer_class` is"),
@@ -187,6 +228,16 @@ TOKENIZER = {
     "tokens-added": ({"added_tokens_decoder": {"0": {"content": "x", "call": "y"}}}, "`added_tokens_decoder` is"),
     "tokens-extra": ({"extra_special_tokens": {"image": {"path": "x"}}}, "`extra_special_tokens` is"),
     "tokens-schema": ({"response_template": {"x": "y"}}, "`response_template` is"),
+    "tokens-limit": ({"model_max_length": -1}, "`model_max_length` is -1"),
+    "tokens-limit-text": ({"model_max_length": "x"}, "`model_max_length` is 'x'"),
+    "tokens-limit-half": ({"model_max_length": 1.5}, "`model_max_length` is 1.5"),
+    "tokens-side": ({"padding_side": "middle"}, "`padding_side` is"),
+    "tokens-flag": ({"do_lower_case": "x"}, "`do_lower_case` is"),
+    "tokens-stride": ({"stride": -1}, "`stride` is -1"),
+    "tokens-no-id": ({"added_tokens_decoder": {"x": {"content": "a"}}}, "`added_tokens_decoder` is"),
+    "tokens-large-id": ({"added_tokens_decoder": {DIGITS: {"content": "a"}}}, "`added_tokens_decoder` is"),
+    "tokens-token-flag": ({"unk_token": {"content": "x", "lstrip": 5}}, "`unk_token` is"),
+    "tokens-setting": ({"parser": 5}, "`parser` is 5"),
     "tokens-control": ({"chat_control_tokens": ["a"]}, "`chat_control_tokens` is"),
 }
 
@@ -204,6 +255,12 @@ GENERATION = {
     "generation-constrained": ({"force_words_ids": [[5]]}, "`force_words_ids` is"),
     "generation-cache": ({"cache_implementation": "quantized"}, "`cache_implementation` is"),
     "generation-compiled": ({"compile_config": {"backend": "x"}}, "`compile_config` is"),
+    "generation-text": ({"num_beams": "x"}, "`num_beams` is 'x'"),
+    "generation-negative": ({"max_length": -1}, "`max_length` is -1"),
+    "generation-no-number": ({"temperature": float("nan")}, "`temperature` is nan"),
+    "generation-share": ({"top_p": 5.0}, "`top_p` is 5.0"),
+    "generation-stop": ({"early_stopping": "x"}, "`early_stopping` is 'x'"),
+    "generation-token": ({"eos_token_id": "x"}, "`eos_token_id` is 'x'"),
     "generation-watermark": ({"watermarking_config": {"class": "x"}}, "`watermarking_config` is"),
 }
 
@@ -230,6 +287,7 @@ WEIGHTS = {
     "weights-distributed": ({".metadata": PICKLE}, ".metadata: it is the index of a distributed checkpoint"),
     "weights-pickle": ({"model.safetensors": PICKLE}, "safetensors"),
     "weights-header": ({"model.safetensors": (10**9).to_bytes(8, "little") + b"{}"}, "safetensors"),
+    **{f"weights-{case}": ({"model.safetensors": content}, "safetensors") for case, content in LYING.items()},
     "weights-missing": (
         {"model.safetensors": None, INDEX: {"weight_map": {"a": "model-00002-of-00002.safetensors"}}},
         "which is not beside it",
@@ -267,7 +325,7 @@ BROKEN = {
         "'conv_filters' twice",
     ),
     "config-number": ({"config.json": '{"model_type": "cool", "conv_filters": 1%s}' % ("0" * 5000)}, "config.json"),
-    "config-deep": ({"config.json": '{"model_type": "cool", "x": %s' % ("[" * 10**5)}, "config.json"),
+    "config-deep": ({"config.json": f'{{"model_type": "cool", "x": {DEEP}'}, "config.json"),
     "config-loop": ({"config.json": LOOP}, "config.json: it is a link|no config.json|folder with a `config.json`"),
     "config-pipe": ({"config.json": PIPE}, "config.json: it is a link|no config.json|folder with a `config.json`"),
     "config-letters": ({"Config.json": {"model_type": "maskformer"}}, "Config.json: some systems"),
@@ -278,32 +336,32 @@ BROKEN = {
     "config-list": ({"config.json": "[1]"}, "config.json|identif"),
     "config-bytes": ({"config.json": b"\xff\xfe"}, "config.json"),
     "config-surrogate": ({"config.json": '{"model_type": "cool", "x": "\\ud800"}'}, "config.json"),
+    "levels-config": ({"config.json": f'{{"model_type": "cool", "x": {LEVELS}}}'}, "config.json"),
+    "levels-tokenizer": ({"tokenizer_config.json": f'{{"x": {LEVELS}}}'}, "tokenizer_config.json"),
+    "deep-tokenizer": ({"tokenizer_config.json": DEEP}, "tokenizer_config.json"),
+    "digits-tokenizer": (
+        {"tokenizer_config.json": f'{{"model_max_length": {DIGITS}}}'},
+        "tokenizer_config.json",
+    ),
+    "digits-generation": ({"generation_config.json": f'{{"max_length": {DIGITS}}}'}, "generation_config.json"),
+    "deep-map": ({"special_tokens_map.json": DEEP}, "special_tokens_map.json"),
+    "deep-index": ({INDEX: f'{{"weight_map": {DEEP}'}, INDEX),
     "broken-tokenizer": ({"tokenizer_config.json": "[]"}, "tokenizer_config.json"),
     "broken-map": ({"special_tokens_map.json": '{"vocab_file": "../outside/vocab.txt"}'}, "`vocab_file` is"),
     "broken-index": ({INDEX: "x"}, INDEX),
     "broken-generation": ({"generation_config.json": "5"}, "generation_config.json"),
     "map-token": ({"special_tokens_map.json": '{"unk_token": {"content": "x", "pip": 1}}'}, "`unk_token` is"),
     "map-extra": ({"special_tokens_map.json": '{"tokenizer_object": "x"}'}, "`tokenizer_object` is"),
+    "map-flag": ({"special_tokens_map.json": '{"unk_token": {"content": "x", "lstrip": 5}}'}, "`unk_token` is"),
+    "added-text": ({"added_tokens.json": '{"a": "x"}'}, "`a` is 'x'"),
     "added-object": ({"added_tokens.json": '{"a": {"b": 1}}'}, "`a` is"),
     "template-link": ({"chat_template.jinja": LINK}, "chat_template.jinja: it is a link"),
     "templates-link": ({"additional_chat_templates/x.jinja": LINK}, "x.jinja: it is a link"),
 }
 
-VALUES = {
-    "value-text": {"backbone_config": {"hidden_size": "x"}},
-    "value-list": {"backbone_config": {"max_position_embeddings": [1]}},
-    "value-zero": {"backbone_config": {"num_attention_heads": 0}},
-    "value-large": {"backbone_config": {"vocab_size": 10**30}},
-    "value-share": {"backbone_config": {"hidden_dropout_prob": 5.0}},
-    "value-label": {"id2label": {"a": "x"}},
-}
-"""Entries of `config.json` with which no model can be built. The error names the folder, which has the case's name."""
-
 UNREADABLE = {
     "unreadable-json": {"tokenizer.json": "x"},
     "unreadable-tokenizer": {"tokenizer.json": "{}"},
-    "unreadable-token": {"tokenizer_config.json": {"added_tokens_decoder": {"x": {"content": "a"}}}},
-    "unreadable-length": {"tokenizer_config.json": {"padding_side": "middle"}},
 }
 """Files with which no tokenizer can be built."""
 
@@ -324,6 +382,8 @@ STOCK = {
     "stock-dtype": ({"config.json": {"dtype": "hub"}}, "`dtype` is"),
     "stock-vocab": ({"tokenizer_config.json": {"vocab_file": f"{OUTSIDE}/vocab.txt"}}, "`vocab_file` is"),
     "stock-link": ({"tokenizer.json": LINK}, "tokenizer.json: it is a link"),
+    "stock-value": ({"config.json": {"hidden_size": "x"}}, "`hidden_size` is 'x'"),
+    "stock-heads": ({"config.json": {"num_attention_heads": 7}}, "no multiple of `num_attention_heads`"),
     "stock-unknown": ({"config.json": {"of_tomorrow": "owner/name", "trust_remote_code": True}}, LOADS),
 }
 """A stock BERT: transformers itself would read these."""
@@ -337,6 +397,11 @@ EXPORTED = {
     "graph-unknown": ({"export.json": {"provider": "x.so"}}, "`provider` is"),
     "graph-named": ({"export.json": {"graph": f"{OUTSIDE}/model.onnx"}}, "`graph` is"),
     "graph-length": ({"export.json": {"max_length": "x"}}, "`max_length` is"),
+    "graph-large": ({"export.json": {"max_length": 10**30}}, "`max_length` is 1"),
+    "graph-flag": ({"export.json": {"has_segments": "x"}}, "`has_segments` is 'x'"),
+    "graph-padding": ({"export.json": {"padding": {"pad_id": "x"}}}, "`padding` is"),
+    "graph-tokens": ({"export.json": {"no_answer_tokens": ["x"]}}, "`no_answer_tokens` is"),
+    "graph-label": ({"export.json": {"labels": [5]}}, "`labels` is"),
     "graph-data-outside": (
         {"model.onnx": lambda graph: graph.replace(b"weights.safetensors", b"../outside/x.tensor")},
         "model.onnx is no graph that runs",
@@ -358,9 +423,21 @@ CARDS = {
         LOADS,
     ),
     "card-class": ({"config.json": {"architectures": [INJECTION]}}, "`architectures` "),
-    "card-field": ({"config.json": {"qa_loss": INJECTION}}, LOADS),
+    "card-field": ({"config.json": {"qa_loss": INJECTION}}, "`qa_loss` is"),
     "card-record": ({"training_record.json": RECORD}, LOADS),
     "card-files": ({"training_record.json": {"task": "x", "files": {INJECTION: INJECTION}}}, LOADS),
+    "card-results": ({"training_record.json": None, "all_results.json": "[]"}, "all_results.json"),
+    "card-results-deep": ({"training_record.json": None, "all_results.json": DEEP}, "all_results.json"),
+    "card-results-values": (
+        {"training_record.json": None, "all_results.json": {"eval_accuracy": {"a": 1}, "eval_samples": "x"}},
+        LOADS,
+    ),
+    "card-state": ({"training_record.json": None, "trainer_state.json": {"log_history": 5}}, "`log_history` is 5"),
+    "card-state-entry": (
+        {"training_record.json": None, "trainer_state.json": {"log_history": [5]}},
+        "`log_history.0` is 5",
+    ),
+    "card-state-steps": ({"training_record.json": None, "trainer_state.json": {"max_steps": "x"}}, "`max_steps` is"),
     "card-own": ({"README.md": f"---\na: !!python/object/apply:os.system [id]\n---\n{BOUNDARY}\n"}, "cannot be"),
     "card-link": ({"README.md": LINK}, "README.md: it is a link"),
 }
@@ -381,7 +458,9 @@ CASES = {
         ),
         **WEIGHTS,
         **BROKEN,
-        **in_file("config.json", {case: (entries, case) for case, entries in VALUES.items()}),
+        **in_file("config.json", VALUES),
+        **in_file("config.json", {case: (entries, "config.json: ") for case, entries in TOGETHER.items()}),
+        **in_file("config.json", {case: (entries, case) for case, entries in SHAPES.items()}),
         **{case: (files, case) for case, files in UNREADABLE.items()},
         **{f"link-{name}": ({name: LINK}, f"{name}: it is a link") for name in LINKS},
     },

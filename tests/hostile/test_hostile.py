@@ -23,8 +23,9 @@ from tests.hostile.cases import (
     CODE,
     LOADS,
     SAMPLES,
+    SHAPES,
+    TOGETHER,
     UNREADABLE,
-    VALUES,
     WEIGHTS,
     write,
     write_outside,
@@ -77,7 +78,11 @@ BUILDS = ["checkpoint", "inspect", "train", "demo", "export", "from"]
 BEFORE_US = {"elsewhere", "link-config.json"}
 """Cases in which an Auto class of transformers opens a file before it asks a class of the package."""
 
-OF_TRANSFORMERS = {"type", "graph-type", *(case for case in BROKEN if case.startswith(("broken-config", "config-")))}
+OF_TRANSFORMERS = {
+    "type",
+    "graph-type",
+    *(case for case in BROKEN if case.startswith(("broken-config", "config-", "levels-config"))),
+}
 OF_TRANSFORMERS -= {"config-surrogate", "config-twice", "config-letters"}
 """Cases that transformers does not take for a checkpoint of the package: its Auto classes do no harm."""
 
@@ -95,8 +100,10 @@ def doors_of(sample, case, ends):
         doors = ["exported", "negation", "spacy", "negation_command"]
     if case == "graph-adapter":
         doors = ["verify"]
-    if case in VALUES:
-        doors = BUILDS
+    if case in TOGETHER:
+        doors = [*BUILDS, "config", "own_config", "own_model", "model"]
+    if case in SHAPES:
+        doors = [*BUILDS, "own_model", "model"]
     if case in UNREADABLE:
         doors = [*BUILDS[:-1], "checked_tokenizer"]
     if case in BEFORE_US:

