@@ -95,18 +95,22 @@ def _is_affix_of(trap: Trap, affix: dict[str, Any]) -> bool:
     return trap.end <= affix["start"] and trap.text[trap.end : affix["start"]] in ("", "-")
 
 
-def checkpoint_predictions(checkpoint: str, convention: str, traps: Sequence[Trap]) -> list[bool]:
-    """Run `pipeline("negation")` on all texts, with a checkpoint or the model of the package."""
-    from transformers import pipeline
-
-    from hf_localattn.bundled import negation_model
-
+def checkpoint_predictions(
+    checkpoint: str, convention: str, traps: Sequence[Trap], split_lines: bool | None = None
+) -> list[bool]:
+    """Run a checkpoint on all texts, or the model of the package as its users run it."""
+    texts = [trap.text for trap in traps]
     if checkpoint == SHIPPED:
-        model, tokenizer = negation_model()
-        finder = pipeline("negation", model=model, tokenizer=tokenizer)
+        from hf_localattn.negation import finder
+
+        results = finder(convention=convention, split_lines=split_lines)(texts)
     else:
-        finder = pipeline("negation", model=checkpoint)
-    results = finder([trap.text for trap in traps], convention=convention, batch_size=16)
+        from transformers import pipeline
+
+        import hf_localattn  # noqa: F401 (registers the models)
+
+        pipe = pipeline("negation", model=checkpoint)
+        results = pipe(texts, convention=convention, split_lines=split_lines, batch_size=16)
     return [is_negated(trap, negations) for trap, negations in zip(traps, results, strict=True)]
 
 
@@ -192,12 +196,14 @@ def evaluate(predict: Callable[[Sequence[Trap]], list[bool]], traps: Sequence[Tr
     return result
 
 
-def run(checkpoints: Sequence[str], conventions: Sequence[str], traps: Sequence[Trap]) -> dict[str, Any]:
+def run(
+    checkpoints: Sequence[str], conventions: Sequence[str], traps: Sequence[Trap], **settings: Any
+) -> dict[str, Any]:
     """Evaluate the checkpoints, the rule systems that are installed, and both constant answers."""
     systems: dict[str, Any] = {}
     for checkpoint in checkpoints:
         for convention in conventions:
-            answer_traps = partial(checkpoint_predictions, checkpoint, convention)
+            answer_traps = partial(checkpoint_predictions, checkpoint, convention, **settings)
             systems[f"{checkpoint}, {convention}"] = evaluate(answer_traps, traps)
     rules: dict[str, tuple[str, Callable[[Sequence[Trap]], list[bool]]]] = {
         f"negspacy {terms}": ("negspacy", partial(negspacy_predictions, terms)) for terms in TERMS
@@ -258,9 +264,11 @@ def main() -> None:
     parser.add_argument("checkpoints", nargs="*", metavar="CHECKPOINT", help=checkpoints)
     parser.add_argument("--conventions", nargs="+", default=["stories"], help="of the checkpoints' answers")
     parser.add_argument("--rows", type=Path, default=TRAPS, metavar="FILE", help="by default the 200 sentences")
+    parser.add_argument("--no-lines", action="store_true", help="read no lines of notes")
     parser.add_argument("--output", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
-    result = run(arguments.checkpoints, arguments.conventions, read_traps(arguments.rows))
+    settings = {"split_lines": False} if arguments.no_lines else {}
+    result = run(arguments.checkpoints, arguments.conventions, read_traps(arguments.rows), **settings)
     print(report(result))
     if arguments.output:
         arguments.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

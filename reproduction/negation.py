@@ -46,10 +46,10 @@ MODELS: dict[str, dict[str, Any]] = {
     "cool-conv": {"family": "cool", "local_config": ["local_attention=conv"]},
 }
 
+TASK = {"task_name": "negation", "detect_cues": True, "cues": "both"}
+"""Options of the training and of all tests."""
+
 TRAINING = {
-    "task_name": "negation",
-    "detect_cues": True,
-    "cues": "both",
     "learning_rate": 2e-4,
     "local_learning_rate": 5e-4,
     "warmup_steps": 0.1,
@@ -165,6 +165,7 @@ class Recipe:
         folder = self.folder / name
         parts = [part for part in PARTS if part in self.data and part != without]
         options = {
+            **TASK,
             **TRAINING,
             **MODELS[model],
             **self.training,
@@ -184,9 +185,7 @@ class Recipe:
                 continue
             folder = checkpoint.with_name(f"{checkpoint.name}-on-{name.replace(', ', '-').replace(' ', '-')}")
             options = {
-                "task_name": "negation",
-                "detect_cues": True,
-                "cues": "both",
+                **TASK,
                 "convention": convention,
                 "do_eval": True,
                 "model_name_or_path": str(checkpoint),

@@ -16,7 +16,10 @@ from benchmarks import __main__ as runner
 from benchmarks import negation, serving
 from benchmarks.measure import measure, peak_bytes
 from benchmarks.negation import TRAPS, Trap, evaluate, is_negated, read_traps, scores
+from benchmarks.negation_agreement import compare
 from benchmarks.registry import CASES, TINY, Case
+from hf_localattn.models.negation_finder import Finding
+from hf_localattn.models.negation_labels import FoundCue
 from scripts import costs
 from tests.qa_helpers import write_jsonl
 from tests.serving.test_export import COPIED, checkpoint_of
@@ -152,6 +155,15 @@ FOUND = [cue(FOX, "no", "red"), cue(FOX, "but", "wolf", kind="speculation")]
 )
 def test_half_of_the_target_in_a_scope_or_beside_an_affix_negates_it(text, found, target, expected):
     assert is_negated(Trap("x-1", "x", "general", text, target, text.index(target), True), found) == expected
+
+
+def test_differences_of_model_and_graph():
+    first, last = (FoundCue("negation", "single", (place,)) for place in (0, 2))
+    whole, short = Finding(first, 0.9, [False, True, True], 0.8), Finding(first, 0.8, [False, True, False], 0.8)
+    counts = compare([[whole], [whole], [whole]], [[whole], [short], [whole, Finding(last, 0.9, [True] * 3, 0.9)]])
+    assert (counts["sentences"], counts["sentences that differ"], counts["cues of both"]) == (3, 2, 3)
+    assert (counts["cues of the graph alone"], counts["cues of the model alone"]) == (1, 0)
+    assert (counts["scopes that differ"], counts["words that differ"], counts["words in scopes"]) == (1, 1, 6)
 
 
 def test_scores_of_few_rows():

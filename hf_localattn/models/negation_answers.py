@@ -78,7 +78,7 @@ _AFTER_NAME = re.compile(rf"[^;.\n\r]{{0,40}}?(?:[A-Z][a-z]|{_TELLS})")
 
 _SIGNED_ITEM = re.compile(
     r"(?P<item>[^\W\d_](?:[^-+()\[\],;:.?=|\n\r]|-(?=\w)){0,60}?)"
-    r"(?:\s?(?P<sign>[-+]|\([-+]\)|\[[-+]\])|\s(?P<number>\d{1,2}(?:/10|\+)?))(?:[\s,;.]+|$)"
+    r"(?P<blank>\s*)(?P<sign>[-+]|\([-+]\)|\[[-+]\]|(?<=\s)\d{1,2}(?:/10|\+)?)(?:[\s,;.]+|$)"
 )
 _NUMBERED = re.compile(
     r"\b(?:bed|category|class|cycle|day|grade|group|level|month|no|number|phase|room|score|stage|time|type|visit|week|year"
@@ -309,15 +309,14 @@ def _signs_behind(text: str, start: int, end: int, signed: bool) -> list[Offsets
             return []
         items.append(item)
         start = item.end()
-    signs = [item["sign"] or item["number"].strip("+") for item in items]
-    negating = [sign in ("-", "(-)", "[-]", "0", "0/10") for sign in signs]
-    is_apart = all(text[item.start("sign") - 1] == " " for item, sign in zip(items, signs, strict=True) if sign == "-")
-    is_list = len(items) > 1 and (any("+" in sign for sign in signs) or not is_apart)
-    if start < end or not (signed or is_list or (any(negating) and "-" not in signs)):
+    signs = [item["sign"] for item in items]
+    negates = [sign.strip("()[]+") in ("-", "0", "0/10") for sign in signs]
+    are_pairs = len(items) > 1 and ("+" in signs or not any(item["blank"] for item in items))
+    if start < end or not (signed or are_pairs or (any(negates) and "-" not in signs)):
         return []
     return [
-        Answer("negation" if negates else None, item.span(item.lastgroup or 0), (item.span("item"),), item.span())
-        for item, negates in zip(items, negating, strict=True)
+        Answer("negation" if is_negated else None, item.span("sign"), (item.span("item"),), item.span())
+        for item, is_negated in zip(items, negates, strict=True)
     ]
 
 
