@@ -147,7 +147,7 @@ def family_clashes() -> list[tuple[str, str]]:
 def add_family(name: str, package: str) -> None:
     """Note the package of a family that a program registers."""
     _registered[name] = package
-    _declaring.cache_clear()
+    declaring_class.cache_clear()
 
 
 def family_names() -> list[str]:
@@ -242,30 +242,14 @@ def default_settings(family: str) -> dict[str, Any]:
     return dict(_defaults(family, "Settings"))
 
 
-def accepted_fields(family: str) -> dict[str, fields.Range]:
-    """Return the values that the fields of a family accept."""
-    return _accepted(family, "Fields")
-
-
-def accepted_settings(family: str) -> dict[str, fields.Range]:
-    """Return the values that the settings of a family's tokenizer accept."""
-    return _accepted(family, "Settings")
-
-
-def _accepted(family: str, base: str) -> dict[str, fields.Range]:
-    declaring = _declaring(family, base)
-    types = {} if declaring is None else fields.field_types(declaring)
-    return {name: fields.range_of(annotation) for name, annotation in types.items()}
-
-
 def _defaults(family: str, base: str) -> dict[str, Any]:
-    declaring = _declaring(family, base)
+    declaring = declaring_class(family, base)
     names = () if declaring is None else fields.field_types(declaring)
     return {name: fields.as_in_files(getattr(declaring, name)) for name in names}
 
 
 @cache
-def _declaring(family: str, base: str) -> type | None:
+def declaring_class(family: str, base: str) -> type | None:
     """Return the class derived from `base` of `models/fields.py` in which a family declares fields, if there is one.
 
     The declarations need no torch, which takes seconds to import.

@@ -29,8 +29,7 @@ from hf_localattn.installed.policy import (
     problem_of_type,
     refuse,
 )
-from hf_localattn.installed.policy_kinds import Family, allow_family, is_family
-from hf_localattn.models.fields import field_types, range_of
+from hf_localattn.installed.policy_kinds import Family, accepted_values, allow_family, is_family
 
 logger = logging.get_logger(__name__)
 
@@ -95,8 +94,7 @@ def check_content(config_class: Any, content: Any, folder: Any = None) -> dict[s
         )
     if not is_family(model_type):
         backbones = frozenset((*config_class.tested_backbones, *config_class.generation_backbones))
-        accepted = {name: range_of(annotation) for name, annotation in field_types(config_class).items()}
-        allow_family(model_type, Family(accepted, backbones))
+        allow_family(model_type, Family(accepted_values(config_class), backbones))
     judgment = judge_config("config.json", {**content, "model_type": model_type})
     refuse(judgment, str(folder or ""), (REFUSED, UNKNOWN))
     if folder is not None and os.path.isdir(folder):

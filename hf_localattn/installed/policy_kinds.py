@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hf_localattn.installed.policy_table import ATTENTIONS, ROTATIONS, TOKENIZERS, Rule
-from hf_localattn.models.fields import Range
-from hf_localattn.names import accepted_fields, accepted_settings, default_settings, family_names
+from hf_localattn.models.fields import Range, field_types, range_of
+from hf_localattn.names import declaring_class, default_settings, family_names
 
 MOST = 10**9
 """Largest number. A weight of two such sizes has fewer bytes than 64 bits count."""
@@ -231,7 +231,14 @@ def family_named(model_type: str) -> Family:
     """Return what the checkpoints of a family may set."""
     if model_type in _others:
         return _others[model_type]
-    return Family(accepted_fields(model_type), (), accepted_settings(model_type), default_settings(model_type))
+    fields, settings = (accepted_values(declaring_class(model_type, base)) for base in ("Fields", "Settings"))
+    return Family(fields, (), settings, default_settings(model_type))
+
+
+def accepted_values(declaring: Any) -> dict[str, Range]:
+    """Return the values that the fields accept which a class declares; none without a class."""
+    types = {} if declaring is None else field_types(declaring)
+    return {name: range_of(annotation) for name, annotation in types.items()}
 
 
 def _tokenizer_of(model_type: str) -> str:
