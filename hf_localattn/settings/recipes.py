@@ -38,7 +38,7 @@ class Recipe:
         script: Script that it is for, such as "glue".
         summary: Sentence about what it trains.
         measured: Data, encoder and scores of the measurement.
-        seconds: CPU seconds of the measured training. `--recipe auto` begins with the cheapest recipe.
+        seconds: CPU seconds of the measured training, about. `--recipe auto` begins with the cheapest recipe.
         options: Options by name.
         with_validation (*optional*): Further options if there are validation rows.
         default (*optional*): True if it is the default of its script.
