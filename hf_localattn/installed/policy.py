@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer
 
 from hf_localattn import __version__
-from hf_localattn.errors import CheckpointError, shorten
+from hf_localattn.errors import CheckpointError, printable, shorten
 from hf_localattn.files import A_LINK, is_regular
 from hf_localattn.installed.policy_kinds import (
     KINDS,
@@ -221,6 +222,9 @@ def judge_file(
             yield Finding(file, NAMED, A_TEMPLATE)
         elif name == "model.onnx":
             yield Finding(file, NAMED, "a graph, which pipelines and infer.py run by ONNX Runtime in place of weights")
+        elif name == "tokenizer.json":
+            if error := _tokenizer_error(path, path.stat().st_mtime_ns):
+                yield Finding(file, REFUSED, f"no tokenizer can be built of it ({error}). Save the tokenizer again.")
         elif name.endswith(".safetensors"):
             try:
                 with safe_open(path, framework="numpy"):  # it reads the header, as loading does
@@ -252,6 +256,16 @@ def judge_file(
                 f"`weight_map` has {shorten(min(missing))}, which is not beside it. Add it, or save the model again."
             )
             yield Finding(file, REFUSED, note, "weight_map")
+
+
+@cache
+def _tokenizer_error(path: Path, modified: int) -> str | None:
+    """Return why no tokenizer can be built of a file, which was modified at a time."""
+    try:
+        Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises no class of its own
+        return printable(str(error))[:100]
+    return None
 
 
 def _parse(path: Path) -> Any:

@@ -355,15 +355,13 @@ BROKEN = {
     "map-flag": ({"special_tokens_map.json": '{"unk_token": {"content": "x", "lstrip": 5}}'}, "`unk_token` is"),
     "added-text": ({"added_tokens.json": '{"a": "x"}'}, "`a` is 'x'"),
     "added-object": ({"added_tokens.json": '{"a": {"b": 1}}'}, "`a` is"),
+    "unreadable-json": ({"tokenizer.json": "x"}, "tokenizer.json: no tokenizer"),
+    "unreadable-tokenizer": ({"tokenizer.json": "{}"}, "tokenizer.json: no tokenizer"),
+    "unreadable-list": ({"tokenizer.json": "[{}]"}, "tokenizer.json: no tokenizer"),
+    "unreadable-levels": ({"tokenizer.json": "[" * 100_000}, "tokenizer.json: no tokenizer"),
     "template-link": ({"chat_template.jinja": LINK}, "chat_template.jinja: it is a link"),
     "templates-link": ({"additional_chat_templates/x.jinja": LINK}, "x.jinja: it is a link"),
 }
-
-UNREADABLE = {
-    "unreadable-json": {"tokenizer.json": "x"},
-    "unreadable-tokenizer": {"tokenizer.json": "{}"},
-}
-"""Files with which no tokenizer can be built."""
 
 STOCK = {
     "stock-composite": ({"config.json": {"model_type": "maskformer", "backbone": "owner/x"}}, "'maskformer', which"),
@@ -461,7 +459,6 @@ CASES = {
         **in_file("config.json", VALUES),
         **in_file("config.json", {case: (entries, "config.json: ") for case, entries in TOGETHER.items()}),
         **in_file("config.json", {case: (entries, case) for case, entries in SHAPES.items()}),
-        **{case: (files, case) for case, files in UNREADABLE.items()},
         **{f"link-{name}": ({name: LINK}, f"{name}: it is a link") for name in LINKS},
     },
     "sla": {

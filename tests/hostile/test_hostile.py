@@ -25,7 +25,6 @@ from tests.hostile.cases import (
     SAMPLES,
     SHAPES,
     TOGETHER,
-    UNREADABLE,
     WEIGHTS,
     write,
     write_outside,
@@ -104,8 +103,6 @@ def doors_of(sample, case, ends):
         doors = [*BUILDS, "config", "own_config", "own_model", "model"]
     if case in SHAPES:
         doors = [*BUILDS, "own_model", "model"]
-    if case in UNREADABLE:
-        doors = [*BUILDS[:-1], "checked_tokenizer"]
     if case in BEFORE_US:
         doors = [door for door in doors if door not in (*AUTO, "model")]
     if case in OF_TRANSFORMERS:
