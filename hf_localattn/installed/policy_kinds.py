@@ -136,6 +136,11 @@ def _has_numbers(value: Any) -> bool:
     return not isinstance(value, dict) or all(re.fullmatch("[0-9]{1,9}", str(name)) for name in value)
 
 
+def _are_counted(value: Any) -> bool:
+    """Return True if the names are all numbers from 0, in any order."""
+    return not isinstance(value, dict) or (_has_numbers(value) and {*map(int, value)} == {*range(len(value))})
+
+
 def _are_labels(value: Any) -> bool:
     return value is None or (isinstance(value, dict) and all(isinstance(part, str | int) for part in value.values()))
 
@@ -162,7 +167,7 @@ _VALUES = {
     "number": Range("a number from -10⁹ to 10⁹", _is_number),
     "labels": Range("an object of labels", _are_labels),
     "labels by number": Range(
-        "an object of labels by number", lambda value: _are_labels(value) and _has_numbers(value)
+        "an object of labels by number, from 0 without gaps", lambda value: _are_labels(value) and _are_counted(value)
     ),
     "limit": Range("a whole number above 0", _is_limit),
     "object": Range("an object", lambda value: isinstance(value, dict | None)),

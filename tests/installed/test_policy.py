@@ -124,3 +124,10 @@ def test_values_that_pass_can_be_built(model_type):
             AutoModel.from_config(config_class(**changed | {"architectures": []}))
         passed.append(name)
     assert {"hidden_dropout_prob", "dropout"} & {*passed}
+
+
+@pytest.mark.parametrize("labels", [{"0": "bad", "7": "good"}, {"1": "bad", "2": "good"}])
+def test_labels_with_gaps_are_refused(labels):
+    """A prediction between them would be a `KeyError`."""
+    (finding,) = judge_config("config.json", {"model_type": "bert", "id2label": labels})
+    assert (finding.entry, finding.verdict) == ("id2label", "refused")
