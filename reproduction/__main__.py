@@ -11,6 +11,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ from reproduction.plan import Selection, TableRun, check_runs, plan, select
 from reproduction.report import write_report
 from reproduction.runs import best_setting, execute, has_model, result_of
 from reproduction.tables import load_table, table_names
+
+COMMANDS = {"negation": "reproduction.negation", "few-rows": "reproduction.few_rows"}
+"""Modules of the commands that make no table."""
 
 SELECTING = (
     "rows",
@@ -92,14 +96,9 @@ def main(words: Sequence[str] | None = None) -> None:
     """Run the command. User errors print one line to stderr and exit with code 2."""
     words = list(sys.argv[1:] if words is None else words)
     with exit_on_interrupt(resumable=True), exit_on_user_error(), exit_on_user_error(RunFailed):
-        if words[:1] == ["negation"]:
-            from reproduction import negation
-
-            return negation.main(words[1:])
-        if words[:1] == ["few-rows"]:
-            from reproduction import few_rows
-
-            return few_rows.main(words[1:])
+        if words and words[0] in COMMANDS:
+            import_module(COMMANDS[words[0]]).main(words[1:])
+            return
         options = parser().parse_args(words)
         for name in ("num_runs", "max_samples", "workers"):
             value = getattr(options, name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from hf_localattn.settings.recipes import AUTO, read_recipe
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
 from hf_localattn.studies.results import finished, write_results
-from hf_localattn.studies.search import RESULTS
 from reproduction.plan import format_options
 from reproduction.study_data import DRAWS
 
@@ -100,10 +99,8 @@ def record_of(name: str, draw: int, run: ScriptRun) -> dict[str, Any]:
         "versions": record.versions,
         "command": f"hf-localattn train {run.script} {format_options(run.options)}",
     }
-    if (run.folder / RESULTS).is_file():
-        search = read_json(run.folder / RESULTS)
-        shown = ("metric", "kept", "seconds", "recipes", "rivals")
-        result |= {"row": AUTO, "search": {name: search[name] for name in shown}}
+    if record.comparison is not None:
+        result |= {"row": AUTO, "comparison": asdict(record.comparison)}
     return result
 
 

@@ -171,17 +171,20 @@ def write_draws(source: Path, target: Path, scored_questions: Path) -> None:
     questions = read_lines(source / "squad" / "train.jsonl")
     choices = choices_of(questions, 5000)
     write(target / "choices-scored.jsonl", choices_of(read_lines(scored_questions), 5000))
+    classified = read_lines(source / "trec" / "train.jsonl")
+    tagged = read_names(source / "wnut17", "train")
+    sentence_pairs = read_lines(source / "glue_stsb" / "train.jsonl")
     for draw in range(DRAWS):
-        rows, others = draw_two(read_lines(source / "trec" / "train.jsonl"), (1000 + draw, 500), (1100 + draw, 300))
+        rows, others = draw_two(classified, (1000 + draw, 500), (1100 + draw, 300))
         write(target / f"trec-{draw}.jsonl", columns_of(rows, **texts))
         write(target / f"trec-{draw}-validation.jsonl", columns_of(others, **texts))
-        rows, others = draw_two(read_names(source / "wnut17", "train"), (2000 + draw, 600), (2100 + draw, 1300))
+        rows, others = draw_two(tagged, (2000 + draw, 600), (2100 + draw, 1300))
         write(target / f"wnut-{draw}.txt", rows)
         write(target / f"wnut-{draw}-validation.txt", others[1000:])
         write(target / f"wnut-{draw}-held-out.txt", others[:1000])
         write(target / f"squad-{draw}.jsonl", draw_articles(questions, 3000 + draw, 300))
         write(target / f"choices-{draw}.jsonl", random.Random(5000 + draw).sample(choices, 1000))
-        rows, _ = draw_two(read_lines(source / "glue_stsb" / "train.jsonl"), (4000 + draw, 600), (0, 0))
+        rows = random.Random(4000 + draw).sample(sentence_pairs, 600)
         write(target / f"stsb-{draw}.jsonl", columns_of(rows, **pairs))
 
 

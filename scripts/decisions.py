@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
+from hf_localattn.hub.record import Comparison
 from hf_localattn.studies.compare import interval_of_mean
 from hf_localattn.studies.comparison_files import markdown_table
 
@@ -76,22 +78,14 @@ def cost_of(case: str, variant: str) -> str:
     return f"{result['time_ratio']:.2f}, {result['memory_ratio']:.2f}"
 
 
-def searches() -> list[list[str]]:
-    """Return the rows of the searches over recipes: task, recipe, score, interval, seconds and megabytes."""
+def searches() -> str:
+    """Return the comparisons of `--recipe auto` as a table."""
     rows = []
     for run in runs_of("../few-rows"):
-        if "search" not in run:
-            continue
-        metric = run["search"]["metric"]
-        scale = 1 if run["task"] == "squad" else 100
-        recipes = sorted(run["search"]["recipes"], key=lambda recipe: -recipe["score"])
-        for recipe in (*recipes, *run["search"]["rivals"]):
-            name = f"rival: {recipe['name']}" if recipe["is_rival"] else recipe["name"]
-            low, high = recipe["interval"] or (None, None)
-            interval = "" if low is None else f"[{scale * low:.1f}, {scale * high:.1f}]"
-            cost = [""] * 2 if recipe["is_rival"] else [f"{recipe['seconds']:.0f}", f"{recipe['megabytes']:.0f}"]
-            rows.append([run["task"], metric, name, f"{scale * recipe['score']:.1f}", interval, *cost])
-    return rows
+        if "comparison" in run:
+            comparison = TypeAdapter(Comparison).validate_python(run["comparison"])
+            rows += [[run["task"], comparison.score, *candidate.cells()] for candidate in comparison.rows]
+    return markdown_table(["rows", "score", "recipe", "value", "95 % interval", "seconds", "MB"], rows)
 
 
 def tables() -> dict[str, str]:
@@ -112,10 +106,7 @@ def tables() -> dict[str, str]:
     for family in families:
         texts = {**family, "time, memory": cost_of(*family["time, memory"])}
         cells.append([text.format(**gains) for text in texts.values()])
-    written["searches"] = markdown_table(
-        ["rows", "score", "recipe", "value", "95 % interval", "seconds", "MB"], searches()
-    )
-    return {**written, "families": markdown_table(list(families[0]), cells)}
+    return {**written, "searches": searches(), "families": markdown_table(list(families[0]), cells)}
 
 
 def render(page: Path) -> str:

@@ -73,7 +73,7 @@ def _is_rotation(value: Any, levels: int = 2) -> bool:
     return levels > 0 and all(
         part in ROTATIONS
         if name in ("type", "rope_type")
-        else all(_is_number(number) and number > 0 for number in (part if isinstance(part, list) else [part]))
+        else all(_is_number(factor) and factor > 0 for factor in (part if isinstance(part, list) else [part]))
         or _is_rotation(part, levels - 1)
         for name, part in value.items()
     )

@@ -84,10 +84,10 @@ class NegationFinder:
         results: list[list[dict[str, Any]]] = [[] for _ in texts]
         while some := list(islice(parts, SENTENCES_AT_A_TIME)):  # the words of a long text are never all in memory
             pieces = [part for _, part in some if isinstance(part, Piece)]
-            found = iter(self.find([piece.words for piece in pieces], reading, [piece.cue for piece in pieces]))
+            findings = iter(self.find([piece.words for piece in pieces], reading, [piece.cue for piece in pieces]))
             for index, part in some:
                 if isinstance(part, Piece):
-                    results[index] += [describe(texts[index], part, finding) for finding in next(found)]
+                    results[index] += [describe(texts[index], part, finding) for finding in next(findings)]
                 elif part.kind is not None:
                     results[index].append(describe_answer(texts[index], part))
         return results

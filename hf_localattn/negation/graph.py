@@ -55,10 +55,10 @@ class GraphLabeler(WordLabeler):
                 " `hf-localattn export CHECKPOINT FOLDER`."
             )
         check_folder(folder, weights=False)
-        number = (os.environ.get("OMP_NUM_THREADS") or "0") if threads is None else str(threads)
-        if not number.isdecimal():
-            raise ValueError(f"`threads` or OMP_NUM_THREADS is {number!r}; give a whole number from 0.")
-        self.threads = int(number)
+        count = (os.environ.get("OMP_NUM_THREADS") or "0") if threads is None else str(threads)
+        if not count.isdecimal():
+            raise ValueError(f"`threads` or OMP_NUM_THREADS is {count!r}; give a whole number from 0.")
+        self.threads = int(count)
         settings = read_json(self.folder / "export.json")
         self.tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         self.tokenizer.no_padding()

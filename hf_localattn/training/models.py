@@ -15,7 +15,7 @@ from hf_localattn.names import NO_FAMILY, resolve_backbone
 from hf_localattn.pretrained import load_checkpoint, load_tokenizer, missing_inputs
 from hf_localattn.tasks.labels import Head, checkpoint_labels
 from hf_localattn.training.arguments import ModelArguments, TrainingArguments
-from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups
+from hf_localattn.training.optimizers import pretrained_parameters, split_parameter_groups, tells_two_kinds
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
@@ -48,9 +48,7 @@ def load_model_and_tokenizer(
             f"The tokenizer has {len(tokenizer)} tokens, but the model has embeddings for {rows}: they do not belong"
             " together. Check --tokenizer_name."
         )
-    if (
-        training_args.local_learning_rate is not None or training_args.frozen_steps is not None
-    ):  # raise errors before training begins
+    if tells_two_kinds(training_args):  # raise errors before training begins
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         groups = [{"params": parameters}]
         split_parameter_groups(groups, pretrained_parameters(model), training_args.local_learning_rate)

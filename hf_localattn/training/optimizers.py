@@ -14,6 +14,14 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from hf_localattn.extras import import_extra
 
+OF_TWO_KINDS = ("local_learning_rate", "frozen_steps")
+"""Training arguments that tell new parameters from pretrained ones."""
+
+
+def tells_two_kinds(args: Any) -> bool:
+    """Return True if training arguments treat new parameters in another way than pretrained ones."""
+    return any(getattr(args, name, None) is not None for name in OF_TWO_KINDS)
+
 
 def pretrained_parameters(model: Any) -> list[nn.Parameter]:
     """Return a model's `pretrained_parameters()`, or the parameters of its base model.
@@ -59,8 +67,8 @@ def split_parameter_groups(
     if not (backbone_groups and local_groups):
         place = "outside" if backbone_groups else "in"
         raise ValueError(
-            "local_learning_rate and frozen_steps tell new parameters from the backbone's, but the model has no"
-            f" trainable parameter {place} its backbone: leave them out."
+            f"{' and '.join(OF_TWO_KINDS)} tell new parameters from the backbone's, but the model has no trainable"
+            f" parameter {place} its backbone: leave them out."
         )
     return backbone_groups + local_groups
 

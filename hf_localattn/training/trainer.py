@@ -42,6 +42,7 @@ from hf_localattn.training.optimizers import (
     begin_frozen,
     pretrained_parameters,
     split_parameter_groups,
+    tells_two_kinds,
     with_lookahead,
 )
 from hf_localattn.training.output_folder import last_complete_checkpoint
@@ -213,9 +214,9 @@ class LocalAttentionTrainer(Trainer):
         if self.optimizer is not None:
             return self.optimizer
         optimizer = super().create_optimizer(model)
-        rate = getattr(self.args, "local_learning_rate", None)
-        if rate is not None or getattr(self.args, "frozen_steps", None) is not None:
+        if tells_two_kinds(self.args):
             groups = optimizer.param_groups
+            rate = self.args.local_learning_rate
             groups[:] = split_parameter_groups(groups, pretrained_parameters(model or self.model), rate)
         steps = getattr(self.args, "lookahead_steps", None)
         counts: Counter[float] = Counter()

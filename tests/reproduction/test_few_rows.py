@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hf_localattn.hub import TrainingRecord
+from hf_localattn.hub.record import Candidate, Comparison
 from hf_localattn.settings.recipes import AUTO
 from hf_localattn.studies import processes
 from hf_localattn.studies.processes import RunFailed
@@ -26,12 +27,8 @@ def trained(monkeypatch):
             metrics = {"predict_f1": 0.5, "eval_f1": 0.25, "eval_accuracy": 0.75, "predict_report": {}}
             recipe = one.options.get("recipe", "words")
             write_results(one.folder / "run.json", {"recipe": recipe, "train data": "600 rows"})
-            TrainingRecord("token-classification").save(one.folder)
-            if recipe == AUTO:
-                write_results(
-                    one.folder / "search.json",
-                    {"metric": "f1", "kept": "words", "seconds": 2, "recipes": [], "rivals": []},
-                )
+            comparison = Comparison("f1", (Candidate("words", score=0.5),), "") if recipe == AUTO else None
+            TrainingRecord("token-classification", comparison=comparison).save(one.folder)
             write_results(one.folder / "all_results.json", metrics)
         return metrics
 
@@ -57,7 +54,7 @@ def test_the_record_has_each_run_with_its_command_data_and_further_rows(trained,
     assert runs[0]["data"] == {"train data": "600 rows"}
     assert runs[0]["command"].startswith("hf-localattn train ner --backbone ")
     assert str(tmp_path) not in runs[0]["command"]
-    assert runs[2]["search"]["kept"] == "words"
+    assert runs[2]["comparison"]["rows"][0]["name"] == "words"
     assert "| squad | 2 | words | eval_f1 | 0.2500 |" in capsys.readouterr().out
 
 
