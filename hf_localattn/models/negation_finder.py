@@ -13,19 +13,17 @@ from typing import Any
 
 from .cue_markers import ANY_MARKER, CUE_MARKER
 from .negation_answers import Answer
-from .negation_conventions import is_cue, limit_scope, whole_cue
+from .negation_conventions import CLAUSE_MARKS, is_cue, limit_scope, whole_cue
 from .negation_labels import INSIDE, SCOPE_LABELS, FoundCue, WordLabeler, group_cues
 from .negation_lines import split_notes
 from .negation_reading import Reading
-from .negation_text import Offsets, affix_offsets, join_over_blanks, read_words, split_sentences
+from .negation_text import MINUS, Offsets, affix_offsets, join_over_blanks, read_words, split_sentences
 
 SENTENCES_AT_A_TIME = 1024
 """Number of sentences that are sorted by length and read together."""
 
 SCOPES_AT_A_TIME = 4096
 """Number of cues whose sentences are read together."""
-
-CLAUSE_MARKS = (",", ".", ";", ":")
 
 # The white space after a marker belongs to it. Several markers in a row mark one word.
 _MARKER = re.compile(rf"(?:(?:{ANY_MARKER})\s*)+")
@@ -94,7 +92,7 @@ class NegationFinder:
 
     def _read(self, text: str, reading: Reading, sentences: Sequence[Offsets] | None) -> Iterator[Piece | Answer]:
         """Yield the sentences of a text in pieces that the model can take; those with a marker, if it has any."""
-        text = text.replace("\u2212", "-")  # the sign of mathematics
+        text = MINUS.sub("-", text)
         if reading.reads_lines and not re.search(ANY_MARKER, text):
             ends = None if sentences is None else [end for _, end in sentences]
             for part in split_notes(text, ends):

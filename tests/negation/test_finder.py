@@ -63,12 +63,13 @@ def test_processes_find_the_same(find, method):
     assert process.exitcode == 0
 
 
-TERMS = {"negation": ["\u00d8", "negative study"], "ignore": ["Triple-negative", "no further workup"]}
+TERMS = {"negation": ["\u00d8", "negative study", "nil"], "ignore": ["Triple-negative", "no further workup"]}
 WITH_TERMS = {
     "\u00d8 fever": ["\u00d8"],
     "This is a Negative Study for stones.": ["Negative Study"],
     "Triple-negative cancer; no further workup.": [],
     "No fever.": ["No"],
+    "Allergies nil": ["nil"],  # shorter than the longest term
 }
 
 
