@@ -78,6 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except typer.TyperException as error:
             place = getattr(error, "ctx", None)
             remedy = "" if place is None else f" -- See `{place.command_path} --help`."
+            if not (option := getattr(error, "option_name", None) or "--").startswith("--") or " " in option:
+                remedy = " -- Put `--` before a text that begins with a hyphen."
             message = error.format_message().replace("Value error, ", "")  # pydantic's, of options with choices
             raise ValueError(message + remedy) from error
     return 0

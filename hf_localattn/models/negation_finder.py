@@ -174,8 +174,8 @@ class NegationFinder:
         words_to_read = sum(len(sentences[index]) for index, *_ in queries)
         if reading.max_scope_words is not None and words_to_read > reading.max_scope_words:
             raise ValueError(
-                f"The text has {len(queries)} cues, whose sentences have {words_to_read} words in sum, more than"
-                f" {reading.max_scope_words}: give a part of it, or set `max_scope_words`."
+                f"The text has {words_to_read} words to read for its scopes, more than {reading.max_scope_words}: give"
+                " a part of it, or set `max_scope_words`."
             )
         findings: list[list[Finding]] = [[] for _ in sentences]
         for start in range(0, len(queries), SCOPES_AT_A_TIME):
