@@ -85,7 +85,9 @@ def _table(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 )
             yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: is no CSV ({error}): quote texts, or save it as .jsonl.") from None
+        raise ValueError(
+            f"{path}, line {reader.line_num}: is no CSV ({error}): quote texts, or save it as .jsonl."
+        ) from None
 
 
 def read_text(content: str, name: str, column: str, *, lines: bool) -> Iterator[Source]:

@@ -96,6 +96,8 @@ def load_labeler(
     """
     folder = NEGATION if model is None else Path(model)
     has_graph = is_graph_folder(folder) and (model is not None or find_spec("onnxruntime") is not None)
+    if has_graph and model is not None and device != "cpu":
+        raise ValueError(f"`device` is {device!r}, but an exported graph runs on the CPU: leave it out.")
     if device == "cpu" and has_graph:
         try:
             return GraphLabeler(folder, threads)
@@ -111,7 +113,7 @@ def _load_model(model: Any, device: str, revision: str | None, *, exported: bool
     import torch
 
     try:
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).tolist()  # not on the device "meta"
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"PyTorch has no device {device!r} here: give 'cpu'.") from error
     from hf_localattn.models.negation_model import ModelLabeler
