@@ -120,12 +120,12 @@ def is_csv(content: str, column: str) -> bool:
 
     Cells between tabs or bars may as well be a table of a note, and so may findings with their answers.
     """
-    from hf_localattn.models.negation_answers import read_answers  # would slow down `--help`
-
     lines = content.splitlines()
     header = _HEADER.fullmatch(lines[0])
     if not header or len(lines) < 2:
         return False
+    from hf_localattn.models.negation_answers import read_answers  # would slow down `--help`
+
     mark = header["mark"]
     with suppress(csv.Error):
         names, *rows = csv.reader(StringIO(content, newline=""), delimiter=mark, strict=True)

@@ -13,15 +13,11 @@ from typing import Any
 from hf_localattn.models.negation_finder import NegationFinder
 from hf_localattn.models.negation_labels import WordLabeler
 from hf_localattn.models.negation_reading import Reading, check_texts
-from hf_localattn.names import check_checkpoint
 from hf_localattn.negation.graph import GraphLabeler, OtherInputsError, is_graph_folder
-from hf_localattn.resources import FOLDER
+from hf_localattn.resources import NEGATION
 from hf_localattn.resources.english import OTHER_LANGUAGE, is_english
 
 logger = logging.getLogger(__name__)
-
-NEGATION = FOLDER / "negation-en"
-"""Folder of the package's own model."""
 
 BATCH = 128
 """Texts whose sentences are read together."""
@@ -109,6 +105,8 @@ def load_labeler(
 def _load_model(model: Any, device: str, revision: str | None, *, exported: bool = False) -> WordLabeler:
     """Return a model of PyTorch, which takes seconds to import."""
     if model is not None:
+        from hf_localattn.names import check_checkpoint
+
         check_checkpoint(str(model))
     import torch
 
