@@ -74,7 +74,7 @@ NO_SCORES = (
 RIVALS = {
     "constant": "the commonest label, the mean, or no answer",
     "linear": "regression on the states of all layers of the encoder before training",
-    "cosine": "the cosine of the two texts for the encoder before training",
+    "cosine": "the cosine of two texts, or of a choice and its context, for the encoder before training",
     "words": "the sentence with most words of the question",
 }
 """Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""

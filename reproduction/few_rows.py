@@ -60,7 +60,8 @@ TASKS = {
     "trec": FewRows("glue", "predict_accuracy", ".jsonl", "trec-test.jsonl"),
     "stsb": FewRows("glue", "eval_pearson", ".jsonl"),
     "wnut": FewRows("ner", "predict_f1", ".txt", "wnut-{}-held-out.txt", others="wnut-test.txt"),
-    "squad": FewRows("qa", "eval_f1", ".jsonl"),
+    "squad": FewRows("qa", "eval_f1", ".jsonl"),  # of one or two articles
+    "squad-all": FewRows("qa", "eval_f1", ".jsonl"),  # of all articles
     "choices": FewRows("swag", "eval_accuracy", ".jsonl"),
 }
 

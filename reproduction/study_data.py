@@ -162,7 +162,8 @@ def choices_of(rows: Iterable[str], seed: int) -> list[str]:
 def write_draws(source: Path, target: Path, scored_questions: Path) -> None:
     """Write few training rows of four corpora, and the rows that are scored."""
     target.mkdir(parents=True, exist_ok=True)
-    shutil.copy(scored_questions, target / "squad-scored.jsonl")
+    for name in ("squad", "squad-all"):
+        shutil.copy(scored_questions, target / f"{name}-scored.jsonl")
     texts = {"text": "text", "label": "coarse_label"}
     pairs = {name: name for name in ("sentence1", "sentence2", "label")}
     write(target / "trec-test.jsonl", columns_of(read_lines(source / "trec" / "test.jsonl"), **texts))
@@ -183,6 +184,7 @@ def write_draws(source: Path, target: Path, scored_questions: Path) -> None:
         write(target / f"wnut-{draw}-validation.txt", others[1000:])
         write(target / f"wnut-{draw}-held-out.txt", others[:1000])
         write(target / f"squad-{draw}.jsonl", draw_articles(questions, 3000 + draw, 300))
+        write(target / f"squad-all-{draw}.jsonl", random.Random(6000 + draw).sample(questions, 300))
         write(target / f"choices-{draw}.jsonl", random.Random(5000 + draw).sample(choices, 1000))
         rows = random.Random(4000 + draw).sample(sentence_pairs, 600)
         write(target / f"stsb-{draw}.jsonl", columns_of(rows, **pairs))

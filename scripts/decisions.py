@@ -1,4 +1,4 @@
-"""Write the tables of README.md and of two pages that say what to take, with numbers from the records.
+"""Write the tables of README.md and of two pages that say what to take, from the records of runs and the recipes.
 
 Usage: python -m scripts.decisions
 """
@@ -17,6 +17,8 @@ import yaml
 from pydantic import TypeAdapter
 
 from hf_localattn.hub.record import Comparison
+from hf_localattn.names import SCRIPTS
+from hf_localattn.settings.recipes import recipes_of
 from hf_localattn.studies.compare import interval_of_mean
 from hf_localattn.studies.comparison_files import markdown_table
 
@@ -88,6 +90,16 @@ def searches() -> str:
     return markdown_table(["rows", "score", "recipe", "value", "95 % interval", "seconds", "MB"], rows)
 
 
+def recipes() -> str:
+    """Return the recipes of all scripts as a table."""
+    rows = []
+    for script in SCRIPTS:
+        for recipe in recipes_of(script):
+            name = f"`{recipe.name}`" + (" (default)" if recipe.default else "")
+            rows.append([f"`train {script}`", name, recipe.summary, f"{recipe.seconds:g}", recipe.measured])
+    return markdown_table(["script", "recipe", "trains", "CPU seconds", "measured"], rows)
+
+
 def tables() -> dict[str, str]:
     """Return the tables by name."""
     content = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -106,7 +118,12 @@ def tables() -> dict[str, str]:
     for family in families:
         texts = {**family, "time, memory": cost_of(*family["time, memory"])}
         cells.append([text.format(**gains) for text in texts.values()])
-    return {**written, "searches": searches(), "families": markdown_table(list(families[0]), cells)}
+    return {
+        **written,
+        "recipes": recipes(),
+        "searches": searches(),
+        "families": markdown_table(list(families[0]), cells),
+    }
 
 
 def render(page: Path) -> str:

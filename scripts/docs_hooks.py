@@ -17,8 +17,6 @@ from latex2mathml.converter import convert
 from typer.main import get_command
 
 from hf_localattn.families import FAMILIES
-from hf_localattn.names import SCRIPTS
-from hf_localattn.settings.recipes import recipes_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -82,16 +80,6 @@ def tokenizers() -> str:
     return _reference(*filter(None, (family.tokenizer for family in FAMILIES.values())))
 
 
-def recipes() -> str:
-    """Return a table of the recipes of all scripts."""
-    rows = ["| script | recipe | trains | CPU seconds | measured |", "|---|---|---|---|---|"]
-    for script in SCRIPTS:
-        for recipe in recipes_of(script):
-            name = f"`{recipe.name}`" + (" (default)" if recipe.default else "")
-            rows.append(f"| `train {script}` | {name} | {recipe.summary} | {recipe.seconds:g} | {recipe.measured} |")
-    return "\n".join(rows)
-
-
 def changelog() -> str:
     """Return the changelog."""
     return _root_page("CHANGELOG.md")
@@ -109,7 +97,6 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "contributing": contributing,
     "models": models,
     "tokenizers": tokenizers,
-    "recipes": recipes,
 }
 
 

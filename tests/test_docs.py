@@ -33,6 +33,14 @@ def test_the_reference_has_every_public_name():
     assert not missing, f"Add `::: NAME` to a page of docs/reference for {', '.join(missing)}."
 
 
+def test_the_versions_of_other_libraries_are_those_that_run():
+    page = (DOCS / "consumers.md").read_text()
+    rows = re.findall(r"^\| \[.+?\]\(#.+?\) \|(.+?)\|", page, flags=re.MULTILINE)
+    files = ("Makefile", "constraints.txt", "tests/consumers/requirements.txt")
+    pins = "".join((ROOT / file).read_text() for file in files)
+    assert all(f"=={version}\n" in pins for row in rows for version in re.findall(r"[\d.]+\.\d+", row))
+
+
 def test_every_family_has_a_page_with_its_current_fields():
     render = runpy.run_path(str(ROOT / "scripts" / "family_pages.py"))["render"]
     pages = [path.read_text() for path in (DOCS / "families").glob("*.md")]

@@ -78,6 +78,10 @@ class RecipeSearch:
         self.rivals = TypeAdapter(list[Candidate]).validate_python(state.get("rivals", []))
         self.kept: str | None = state.get("kept")
         self.spent: float = state.get("seconds", 0.0)
+        costs = join_names([f"{recipe.name} ({recipe.seconds:g} s)" for recipe in self.recipes])
+        checked = recipes_of(command.script)[0].name
+        text = "Recipes, the cheapest first, with measured CPU seconds: %s. --minutes limits all of them together."
+        logger.info(f"{text} Checking arguments and data with %s.", costs, checked)
         self.metric, self.is_greater = self._check()
 
     def _arguments(self) -> dict[str, Any]:

@@ -67,8 +67,8 @@ def split_parameter_groups(
     if not (backbone_groups and local_groups):
         place = "outside" if backbone_groups else "in"
         raise ValueError(
-            f"{' and '.join(OF_TWO_KINDS)} tell new parameters from the backbone's, but the model has no trainable"
-            f" parameter {place} its backbone: leave them out."
+            f"The model has no trainable parameter {place} its backbone: leave out {' and '.join(OF_TWO_KINDS)}, which"
+            " tell new parameters from the backbone's."
         )
     return backbone_groups + local_groups
 

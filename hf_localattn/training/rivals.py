@@ -19,7 +19,7 @@ from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from hf_localattn.data.words import IGNORED
 from hf_localattn.metrics import load_metric
 from hf_localattn.names import RIVALS
-from hf_localattn.tasks import QuestionAnswering, TextClassification, TokenClassification
+from hf_localattn.tasks import MultipleChoice, QuestionAnswering, TextClassification, TokenClassification
 from hf_localattn.tasks.task import Split
 from hf_localattn.training.evaluation import Evaluation
 from hf_localattn.training.layer_states import encoder_of, mean_layers, token_layers
@@ -216,6 +216,8 @@ def fit_rivals(evaluation: Evaluation, model: Any = None) -> Rivals:
         if isinstance(evaluation.task, TextClassification):
             has_pairs = "text_pair" in splits["train"].rows.column_names
             outputs = (_fit_pairs if has_pairs else _fit_texts)(evaluation, encoder)
+        elif isinstance(evaluation.task, MultipleChoice):
+            outputs = {"cosine": _compare_choices(evaluation, encoder)}
         elif type(evaluation.task) is TokenClassification:  # not scopes of cues
             outputs = {"linear": _fit_words(evaluation, encoder)}
     return Rivals(evaluation, outputs)
@@ -240,20 +242,36 @@ def _fit_texts(evaluation: Evaluation, encoder: Any) -> dict[str, Mapping[str, A
 
 def _fit_pairs(evaluation: Evaluation, encoder: Any) -> dict[str, Mapping[str, Any]]:
     indices = drawn(len(evaluation.splits["train"].features), MOST_TEXTS)
-    encoding = evaluation.encoding
     sides: dict[str, list[np.ndarray]] = {}
     for name, split in evaluation.splits.items():
         rows = split.rows.select(split.kept) if split.kept else split.rows
         rows = rows.select(indices) if name == "train" else rows
-        sides[name] = []
-        for column in ("text", "text_pair"):
-            columns = dict(encoding.tokenizer(rows[column][:], truncation=True, max_length=encoding.max_length))
-            texts = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-            sides[name].append(mean_layers(encoder, texts))
+        sides[name] = [_read(encoder, evaluation, rows[column][:]) for column in ("text", "text_pair")]
     return {
         "linear": _fit(evaluation, {name: pair_features(*pair) for name, pair in sides.items()}, indices),
         "cosine": _fit(evaluation, {name: cosines(*pair) for name, pair in sides.items()}, indices),
     }
+
+
+def _compare_choices(evaluation: Evaluation, encoder: Any) -> dict[str, np.ndarray]:
+    """Return the cosine of each choice with its context, by split (rows, choices)."""
+    outputs = {}
+    for name, split in evaluation.splits.items():
+        if name != "train":
+            count = len(split.rows[0]["choices"])
+            contexts = np.repeat(_read(encoder, evaluation, split.rows["context"][:]), count, axis=0)
+            choices = _read(encoder, evaluation, [choice for row in split.rows["choices"] for choice in row])
+            outputs[name] = cosines(contexts, choices).reshape(-1, count)
+    return outputs
+
+
+def _read(encoder: Any, evaluation: Evaluation, texts: Sequence[str]) -> np.ndarray:
+    """Return the means of all layers for texts (N, S, H)."""
+    encoding = evaluation.encoding
+    columns = dict(encoding.tokenizer(texts, truncation=True, max_length=encoding.max_length))
+    return mean_layers(
+        encoder, [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    )
 
 
 def _fit_words(evaluation: Evaluation, encoder: Any) -> dict[str, list[np.ndarray]]:

@@ -93,10 +93,3 @@ def test_programs(checkpoints, number, monkeypatch, tmp_path):
         answer = Client(page.local_url, verbose=False).predict("A [CUE] good film.", fn_index=0)
         page.close()
         assert {one["label"] for one in answer["confidences"]} == {"LABEL_0", "LABEL_1"}
-
-
-def test_the_versions_of_the_page_are_those_that_run():
-    rows = re.findall(r"^\| \[.+?\]\(#.+?\) \|(.+?)\|", (ROOT / PAGE).read_text(), flags=re.M)
-    files = ("Makefile", "constraints.txt", "tests/consumers/requirements.txt")
-    pins = "".join((ROOT / file).read_text() for file in files)
-    assert all(f"=={version}\n" in pins for row in rows for version in re.findall(r"[\d.]+\.\d+", row))

@@ -80,15 +80,6 @@ CASES = {
         texts(REGRESSION, (), [(0, 0.0), (2, 4.0)] * 2, [(0, 0.0), (2, 4.0)]),
         {"rmse_of_constant": 2.0, "pearson_of_linear": 1.0},
     ),
-    "choices": (
-        evaluation(
-            MultipleChoice,
-            Target({"loss": False, "accuracy": True}),
-            [{"input_ids": [[1]] * 3, "label": label} for label in (2, 2, 0)],
-            [{"input_ids": [[1]] * 3, "label": label} for label in (2, 0)],
-        ),
-        {"accuracy_of_constant": 0.5},
-    ),
 }
 
 
@@ -118,7 +109,7 @@ def test_the_strongest_rival_is_named(score, shown, absent, encoder, caplog):
 
 @pytest.mark.parametrize(("score", "advises"), [(0.75, True), (1.0, False)])
 def test_a_perfect_score_gets_no_advice(score, advises, caplog):
-    scored, _ = CASES["choices"]
+    scored, _ = CASES["classes"]
     Rivals(scored)._compare(scored.splits["validation"], "accuracy", score, {"constant": score})
     assert "level with" in caplog.text
     assert ("train it longer" in caplog.text) == advises
@@ -133,6 +124,16 @@ def test_pairs_have_a_cosine(encoder, tokenizer):
     scores = fit_rivals(scored, encoder).scores(scored.splits["validation"], {"pearson": 0.5, "rmse": 1.0})
     assert scores.keys() == {"rmse_of_constant", "pearson_of_linear", "pearson_of_cosine"}
     assert scores["pearson_of_cosine"] > 0.99
+
+
+def test_the_nearest_choice_is_a_rival(encoder, tokenizer):
+    rows = [{"context": "a baker", "choices": ["roses", "a baker"], "label": 1}] * 2
+    rows += [{"context": "roses", "choices": ["a baker", "roses"], "label": 0}]
+    features = [{"input_ids": [[1]] * 2, "label": row["label"]} for row in rows]
+    target = Target({"loss": False, "accuracy": True})
+    scored = evaluation(MultipleChoice, target, features, features, rows, Encoding(tokenizer, max_length=16))
+    scores = fit_rivals(scored, encoder).scores(scored.splits["validation"], {"accuracy": 0.5})
+    assert scores == {"accuracy_of_constant": pytest.approx(2 / 3), "accuracy_of_cosine": pytest.approx(2 / 3)}
 
 
 def test_words_are_labeled_by_their_states(encoder):
@@ -264,5 +265,5 @@ def test_some_models_have_no_rival(encoder):
     split = streamed.splits.pop("validation")
     del streamed.splits["train"]
     assert fit_rivals(streamed, encoder).scores(split, {"accuracy": 1.0}) == {}
-    choices = CASES["choices"][0]
-    assert fit_rivals(choices, encoder).scores(choices.splits["validation"], {}) == {}
+    classes, _ = CASES["classes"]
+    assert fit_rivals(classes, encoder).scores(classes.splits["validation"], {}) == {}
