@@ -14,7 +14,7 @@ from transformers import (
     pipelines,
 )
 
-from hf_localattn.bundled import NEGATION, negation_model
+from hf_localattn.bundled import negation_model
 from hf_localattn.extras import import_extra
 from hf_localattn.installed.exported import OnnxModel, is_exported
 from hf_localattn.installed.files import as_data
@@ -23,6 +23,7 @@ from hf_localattn.models.modeling_local_attention import LocalAttentionPreTraine
 from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
+from hf_localattn.resources import NEGATION
 from hf_localattn.resources.english import OTHER_LANGUAGE, is_english
 
 logger = logging.getLogger(__name__)
