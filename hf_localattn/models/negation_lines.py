@@ -14,7 +14,8 @@ _CONTRAST = re.compile(
 
 _HEADING = re.compile(
     r"(?:(?:the\s+)?(?:pt|patient|he|she)\s+)?"
-    r"(?:(?P<negation>(?:(?:pertinent|significant|important|relevant)\s+)?negatives?(?:\s+(?:include|are))?|no(?=\s*:\s*(?:[^\W\d]|$)))"
+    r"(?:(?P<negation>(?:(?:pertinent|significant|important|relevant|ros)\s+)?"
+    r"(?:neg(?:atives?)?|\(-\))(?:\s+(?:include|are))?|no(?=\s*:\s*(?:[^\W\d]|$)))"
     r"|(?P<speculation>(?:ddx|differentials?(?:\s+diagnos[ei]s)?)(?:\s+(?:includes?|is))?)(?!.*(?:%|neutrophil|lymphocyte))"
     r"|(?P<cue>denies|denied|denying|no\s+(?:history|evidence|signs?|symptoms?)\s+of|negative\s+for|absent|ruled\s+out))"
     r"(?:\s+(?:any\s+of\s+)?the\s+following)?\s*:\s*",

@@ -95,6 +95,8 @@ FORMS = {
     # headings
     "No: fever, chills\nYes: cough": "[No]{fever, chills}",
     "Pertinent negatives: fever, rash": "[Pertinent negatives]{fever, rash}",
+    "Pertinent (-): dysuria, hematuria\nPertinent (+): urgency": "[Pertinent (-)]{dysuria, hematuria}",
+    "ROS neg: fever, rash": "[ROS neg]{fever, rash}",
     "Negatives: fever, rash. Positives: cough.": "[Negatives]{fever, rash}",
     "Denies any of the following:\n- fever\n- rash": "[Denies]{fever|rash}",
     "Differential: PE, pneumonia": "?[Differential]{PE, pneumonia}",
@@ -106,6 +108,7 @@ FORMS = {
     "Pt w/o CP, SOB, N/V.": "[w/o]{CP, SOB, N/V}",
     "Blood cultures -ve, influenza +ve.": "[-ve]{Blood cultures}",
     "-ve for COVID": "[-ve]{for COVID}",
+    "Exam neg except for rash": "[neg]{Exam}",
     # doubt
     "?TIA": "?[?]{TIA}",
     "Chest pain, ?MI or PE. Troponin pending. No fever.": "?[?]{MI or PE} [No]{fever}",
