@@ -69,23 +69,26 @@ def _repeatable():
     logging.getLogger("transformers").addHandler(LOGGED_DEPRECATIONS)
 
 
-class ForkedPython:
-    """Words that start Python, forked from a process that has imported torch and transformers."""
-
-    def __iter__(self):
-        from tests.fresh_process import bare_python
-
-        return iter(bare_python("hf_localattn.studies.command"))
-
-
 @pytest.fixture(autouse=True, scope="session")
-def _forked_runs():
-    """Fork the processes of folds, trials and tables, of fixtures too: the imports of each would take five seconds."""
+def _runs_without_processes():
+    """Execute folds, trials and rows of tables here, those of fixtures too: a process would take a second more."""
     from hf_localattn.studies import processes
+    from tests.run_here import run_here
 
+    start = processes._run_process
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(processes, "PYTHON", ForkedPython())
-        yield
+        patch.setattr(processes, "_run_process", run_here)
+        yield start
+
+
+@pytest.fixture
+def runs_in_processes(_runs_without_processes, monkeypatch):
+    """Start a process for each run, forked from one that has done a run: the first one takes seconds more."""
+    from hf_localattn.studies import processes
+    from tests.fresh_process import bare_python
+
+    monkeypatch.setattr(processes, "_run_process", _runs_without_processes)
+    monkeypatch.setattr(processes, "PYTHON", bare_python("tests.warm_runs"))
 
 
 @pytest.fixture

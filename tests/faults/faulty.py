@@ -1,7 +1,6 @@
-"""A command that something happens to, in a process forked from one that has imported this module."""
+"""A command that something happens to, in a process that ends with it."""
 
 import itertools
-import json
 import os
 import re
 import resource
@@ -10,21 +9,13 @@ import signal
 import sys
 from pathlib import Path
 
-import optuna
-
-import hf_localattn.studies.command
-import hf_localattn.tasks
 from hf_localattn.cli import main
-from hf_localattn.resources import tiny_backbone
 from hf_localattn.studies import processes
-from tests.script_helpers import ROOT
+from tests.run_here import run_here
 
+ROOT = Path(__file__).parents[2]
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 EVENTS = ("open", "os.rename", "os.mkdir")
-
-# What every command would do once for itself: lazy imports, tables of regular expressions.
-optuna.create_study(storage="sqlite:///:memory:")
-hf_localattn.CoolModel.from_backbone(tiny_backbone())
 
 
 def run(words, out, before=None, count=1, limit=None):
@@ -51,7 +42,7 @@ def run(words, out, before=None, count=1, limit=None):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     if before is not None:
         sys.addaudithook(watch)
-    processes.PYTHON = json.loads(os.environ["FORKED_PYTHON"])
+    processes._run_process = run_here
     if words[0] == "hf-localattn":
         return main(words[1:])
     runpy.run_path(str(ROOT / words[0]), run_name="__main__")

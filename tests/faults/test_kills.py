@@ -50,16 +50,15 @@ sys.exit(run(sys.argv, out, **json.loads(fault)))
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory):
+def run():
     """Run a command, to which a fault of `faulty.run` happens, and return its exit code (-9 if it was killed)."""
-    python = bare_python("tests.faults.faulty", HF_HOME=str(tmp_path_factory.mktemp("home")))
-    environment = {**os.environ, "FORKED_PYTHON": json.dumps(bare_python("hf_localattn.studies.command"))}
+    python = bare_python("tests.warm_runs")
 
     def run_command(name, folder, **fault):
         atomic_write(folder / "space.json", json.dumps(SPACE))
         command = [*python, "-c", FAULTY, OUT, json.dumps(fault), *COMMANDS[name].split()]
         with (folder / "log").open("wb") as log:
-            done = subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
+            done = subprocess.run(command, cwd=folder, stdout=log, stderr=log, check=False)
             return done.returncode
 
     return run_command

@@ -78,8 +78,9 @@ def test_again_nothing_is_run_and_tables_share_their_runs(whole, folder, monkeyp
     assert own["runs"] == [run for run in whole["runs"] if run["row"] == "bert"]
 
 
+@pytest.mark.usefixtures("runs_in_processes")
 def test_workers_measure_the_same(whole, tmp_path, monkeypatch):
-    """Bit for bit."""
+    """Bit for bit, in processes and here."""
     monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))
     own = reproduce(tmp_path, *WHOLE[:-1], "1", "--workers", "2")
     for run, expected in zip(own["runs"], whole["runs"][:2], strict=True):

@@ -18,6 +18,8 @@ from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all, run_in
 from hf_localattn.studies.results import finished
 from tests.qa_helpers import write_jsonl
 
+pytestmark = pytest.mark.usefixtures("runs_in_processes")
+
 TEXTS = ["the cat sat", "on the mat", "who sat?", "the red dog"]
 
 
