@@ -3,8 +3,8 @@
 In place of each process stands a small program that hands its arguments, surroundings and pipes to the fork, and ends
 as the fork does. A command of `bare_python` therefore replaces `sys.executable` in a list of words.
 
-The tests start more than a hundred processes. Without the fork each would import torch and transformers, for five
-seconds of a core: the suite would take three times its four minutes. The package itself starts plain processes.
+Without the fork each would import torch and transformers, for five seconds of a core. The package itself starts plain
+processes.
 """
 
 import atexit
