@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from hf_localattn.bundled import NEGATION, negation_model
+from hf_localattn.bundled import negation_model
 from hf_localattn.data import load_negation
 from hf_localattn.data.negation import group_sentences
 from hf_localattn.models.negation_finder import Finding, NegationFinder
 from hf_localattn.models.negation_model import ModelLabeler
 from hf_localattn.models.negation_reading import Reading
 from hf_localattn.negation.graph import GraphLabeler
+from hf_localattn.resources import NEGATION
 
 
 def compare(by_model: Sequence[Sequence[Finding]], by_graph: Sequence[Sequence[Finding]]) -> Counter[str]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.negation import Trap, read_traps
 from hf_localattn.negation import decide, finder
-from hf_localattn.negation.decisions import CALIBRATION, Calibration
+from hf_localattn.negation.decisions import CALIBRATION, Calibration, Decision
 
 FOLDER = Path(__file__).parent
 FITTED_ON = ("negation_clinical.jsonl", "negation_unseen.jsonl")
@@ -29,18 +29,21 @@ BINS = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 """Ends of the ranges of certainty in which decisions are counted."""
 
 
-def scores(rows: Sequence[Trap], calibrations: Sequence[Calibration]) -> np.ndarray:
-    """Return the probability (calibrations, rows) that each target is negated."""
+def decisions(rows: Sequence[Trap], calibrations: Sequence[Calibration]) -> list[list[Decision]]:
+    """Return by each calibration the decision on each target."""
     found = finder(convention="notes")([row.text for row in rows])
-    return np.array(
+    return [
         [
-            [
-                decide(row.text, row.start, row.end, findings, calibration=calibration).score
-                for row, findings in zip(rows, found, strict=True)
-            ]
-            for calibration in calibrations
+            decide(row.text, row.start, row.end, findings, calibration=calibration)
+            for row, findings in zip(rows, found, strict=True)
         ]
-    )
+        for calibration in calibrations
+    ]
+
+
+def scores(decided: Sequence[Sequence[Decision]]) -> np.ndarray:
+    """Return the probability (calibrations, rows) that each target is negated."""
+    return np.array([[decision.score for decision in some] for some in decided])
 
 
 def losses(negated: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
@@ -51,17 +54,18 @@ def losses(negated: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 def fit(rows: Sequence[Trap]) -> Calibration:
     """Return the calibration with the least loss on rows."""
     negated = np.array([row.negated for row in rows])
-    by_temperature = scores(rows, [Calibration(float(value)) for value in TEMPERATURES])
+    by_temperature = scores(decisions(rows, [Calibration(float(value)) for value in TEMPERATURES]))
     temperature = float(TEMPERATURES[losses(negated, by_temperature).argmin()])
-    by_unmarked = scores(rows, [Calibration(temperature, float(value)) for value in UNMARKED])
+    by_unmarked = scores(decisions(rows, [Calibration(temperature, float(value)) for value in UNMARKED]))
     return Calibration(round(temperature, 2), round(float(UNMARKED[losses(negated, by_unmarked).argmin()]), 2))
 
 
 def report(rows: Sequence[Trap], calibration: Calibration) -> tuple[dict[str, float], list[tuple[int, float, float]]]:
     """Return how sure right and wrong decisions are; and number, certainty and share of right ones by certainty."""
     negated = np.array([row.negated for row in rows])
-    (probabilities,) = scores(rows, [calibration])
-    right = (probabilities >= 0.5) == negated
+    decided = decisions(rows, [calibration])
+    (probabilities,) = scores(decided)
+    right = np.array([decision.negated for decision in decided[0]]) == negated
     sure = np.maximum(probabilities, 1 - probabilities)
     bins = np.digitize(sure, BINS[1:-1])
     inside = [bins == index for index in sorted(set(bins))]

@@ -13,10 +13,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerBase
 
 from hf_localattn.installed.exported import OnnxModel
-from hf_localattn.resources import FOLDER
-
-NEGATION = FOLDER / "negation-en"
-"""Folder of the model. `negation_model` loads it; its configuration and tokenizer are as in any checkpoint."""
+from hf_localattn.resources import NEGATION
 
 WEIGHTS = "weights.safetensors"
 SCALE = ".scale"

@@ -14,7 +14,7 @@ from transformers import (
     pipelines,
 )
 
-from hf_localattn.bundled import NEGATION, negation_model
+from hf_localattn.bundled import negation_model
 from hf_localattn.extras import import_extra
 from hf_localattn.installed.exported import OnnxModel, is_exported
 from hf_localattn.installed.files import as_data
@@ -23,13 +23,23 @@ from hf_localattn.models.modeling_local_attention import LocalAttentionPreTraine
 from hf_localattn.models.pipeline_negation import NegationPipeline
 from hf_localattn.models.pipeline_parsing import ParsingTextClassificationPipeline, ParsingTokenClassificationPipeline
 from hf_localattn.models.pipeline_question_answering import QuestionAnsweringPipeline
+from hf_localattn.resources import NEGATION
 from hf_localattn.resources.english import OTHER_LANGUAGE, is_english
 
 logger = logging.getLogger(__name__)
 
 
 class InstalledNegationPipeline(NegationPipeline):
-    """The pipeline "negation", with a warning of texts that the package's own model does not read."""
+    """The pipeline "negation", with a warning of texts that the package's own model does not read.
+
+    Raises:
+        ValueError: There is no such device. Transformers would take the CPU in place of a number.
+    """
+
+    def __init__(self, *args: Any, device: Any = None, **kwargs: Any):
+        super().__init__(*args, device=device, **kwargs)
+        if isinstance(device, int) and device >= 0 and self.device.type == "cpu":
+            raise ValueError(f"`device` is {device}, but PyTorch has no accelerator here: leave it out.")
 
     def preprocess(self, text: Any, **settings: Any) -> dict[str, Any]:
         """Check that the input is a text, once with a warning if it is not English."""
@@ -55,29 +65,20 @@ def language_warning(model: Any, text: str) -> str | None:
     return OTHER_LANGUAGE if is_own and not is_english(text) else None
 
 
-def uses_onnx(device: str | None = None) -> bool:
-    """Return True if the package's own model runs by ONNX Runtime: where it is installed, unless there is a GPU.
-
-    Args:
-        device (*optional*): Device that the user chose.
-    """
-    if find_spec("onnxruntime") is None:
-        return False
-    if device is None:
-        return not torch.accelerator.is_available()
-    return torch.device(device).type == "cpu"
+def uses_onnx() -> bool:
+    """Return True if the package's own model runs by ONNX Runtime: where it is installed, unless there is a GPU."""
+    return find_spec("onnxruntime") is not None and not torch.accelerator.is_available()
 
 
-def load_bundled(dtype: Any = "auto", device: str | None = None) -> Any:
+def load_bundled(dtype: Any = "auto") -> Any:
     """Return the package's own model of negation, as a graph of ONNX Runtime if that is installed.
 
     Args:
         dtype (*optional*): Type of the weights. Another one than float32 is no graph.
-        device (*optional*): Device that the user chose. Another one than the CPU is no graph, as is a GPU by default.
     """
     if dtype not in ("auto", "float32", None, torch.float32):
         return negation_model()[0].to(dtype)
-    if not uses_onnx(device):
+    if not uses_onnx():
         return negation_model()[0]
     onnxruntime = import_extra("onnxruntime", "onnx", "The graph of the package's own model")
     options = onnxruntime.SessionOptions()

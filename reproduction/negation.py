@@ -20,7 +20,7 @@ from typing import Any
 from transformers import AutoConfig
 
 from benchmarks.negation import SHIPPED, checkpoint_predictions, evaluate, read_traps
-from hf_localattn.bundled import NEGATION, WEIGHTS, negation_model
+from hf_localattn.bundled import WEIGHTS, negation_model
 from hf_localattn.data import load_negation
 from hf_localattn.data.negation import group_sentences
 from hf_localattn.files import atomic_write
@@ -28,6 +28,7 @@ from hf_localattn.models.negation_conventions import CONVENTIONS
 from hf_localattn.models.negation_labels import CUE_KINDS
 from hf_localattn.names import find_files, resolve_backbone
 from hf_localattn.parsing import parse_assignments
+from hf_localattn.resources import NEGATION
 from hf_localattn.studies.comparison_files import markdown_table
 from hf_localattn.studies.processes import RunFailed, ScriptRun, run_all
 from hf_localattn.studies.results import finished

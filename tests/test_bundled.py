@@ -8,7 +8,8 @@ import torch
 from transformers import pipeline
 
 from hf_localattn import negation
-from hf_localattn.bundled import NEGATION, WEIGHTS, join_scales, negation_model, split_scales
+from hf_localattn.bundled import WEIGHTS, join_scales, negation_model, split_scales
+from hf_localattn.resources import NEGATION
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from copy import copy
 from typing import Annotated
 
 import typer
@@ -59,6 +60,14 @@ app.command("negation", short_help="Find cues of negation in texts, and their sc
 app.command("demo", short_help="Open a page that asks a checkpoint.")(model_commands.demo)
 
 
+def _part_of(app: typer.Typer, names: Sequence[str]) -> typer.Typer:
+    """Return an application with the named commands alone, whose options are quicker to declare; or all of it."""
+    if chosen := [command for command in app.registered_commands if command.name in names]:
+        app = copy(app)
+        app.registered_commands = chosen
+    return app
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
@@ -68,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv (*optional*, defaults to those of this process): Words of the command line after `hf-localattn`.
     """
     words = sys.argv[1:] if argv is None else list(argv)
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(_part_of(app, words[:1]))
     with exit_on_user_error():
         try:
             with command.make_context(NAME, words or ["--help"]) as context:
@@ -78,6 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except typer.TyperException as error:
             place = getattr(error, "ctx", None)
             remedy = "" if place is None else f" -- See `{place.command_path} --help`."
+            if not (option := getattr(error, "option_name", None) or "--").startswith("--") or " " in option:
+                remedy = " -- Put `--` before a text that begins with a hyphen."
             message = error.format_message().replace("Value error, ", "")  # pydantic's, of options with choices
             raise ValueError(message + remedy) from error
     return 0

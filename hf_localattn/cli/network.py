@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from socket import gaierror
-from urllib.request import Request, urlopen
 
 from hf_localattn.resources import NAMED_BACKBONES
 
@@ -28,6 +26,9 @@ def look_for_hub(*names: object) -> None:
     )
     if not is_remote or any(os.environ.get(name) for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")):
         return
+    from socket import gaierror
+    from urllib.request import Request, urlopen  # would slow down `--help`
+
     endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
     try:
         urlopen(Request(endpoint, method="HEAD"), timeout=TIMEOUT).close()

@@ -22,42 +22,46 @@ class Answer:
 
 _NO = (
     r"not\s+(?:present|seen|detected|identified|found)|none\s+(?:known|seen|noted|present|identified|found|reported)"
-    r"|non-?reactive|undetect(?:ed|able)|no|none|negative|neg|n|absent|nil|never|denies|denied|false|0(?:/10|\+)?"
+    r"|non[-\s]?reactive|undetect(?:ed|able)|no|none|negative|neg|n|absent|nil|never|denies|denied|false|0(?:/10|\+)?"
     r"|\(-\)|-(?:ve)?|\u00d8|\u2205"
 )
 _YES = r"yes|y|positive|pos|present|true|reactive|detected|\(\+\)|\+{1,4}|\+ve"
 _MAYBE = r"possible|possibly|probable|probably|suspected|uncertain|unclear|equivocal|indeterminate|maybe|\?"
 _ANSWER = re.compile(
-    rf"\[?(?:(?P<negation>{_NO})|(?P<yes>{_YES})|(?P<speculation>{_MAYBE}))(?![\w+/-]|[.,]\d)\]?", re.IGNORECASE
+    rf"\[?(?:(?P<negation>{_NO})|(?P<yes>{_YES})|(?P<speculation>{_MAYBE}))(?![\w+-]|[.,]\d)\]?", re.IGNORECASE
 )
-_AFTER_ANSWER = re.compile(r"\s*(?:$|[;,.]\s*(?=\S|$)|\s[-\u2013\u2014]+\s+|\|\s*)|\s*(?=\()|\t\s*| {2,}")
+_AFTER_ANSWER = re.compile(
+    r"\s*(?:$|[;,.]\s*(?=\S|$)|\s[-\u2014]+\s+|\|\s*)|\s*(?=\(|s/p\b|status\s+post\b)|\t\s*| {2,}"
+)
+_TO_NEXT = re.compile(r"\s*/\s*|\s")  # "Fever: no Cough: yes"
 
 _REPLY = r"(?:(?:Answer|A):\s*)?"
 
-_MARK = "[-*\u2022\u00b7\u2013\u2014\u25cf\u25aa\u25e6>]"
+_MARK = "[-*\u2022\u00b7\u2014\u25cf\u25aa\u25e6>]"
 BULLET = re.compile(rf"(?:(?:{_MARK}|o)\s+|\(?\d{{1,2}}[.)]\s+|[\u2022\u25cf\u25aa\u25e6])")
 
 # A finding: a few words without a mark that ends a sentence or separates.
 _FINDING = re.compile(
-    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?<!\s)(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2013\u2014]|\s\[))"
+    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?<!\s)(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2014]|\s\[))"
 )
 _SEPARATOR = re.compile(
-    rf"\s*(?:[:=?]|\.{{3,}}|_{{3,}}|\s[-\u2013\u2014]{{1,2}}(?=\s))"
+    rf"\s*(?:[:=?]|\.{{3,}}|_{{3,}}|\s[-\u2014]{{1,2}}(?=\s))"
     rf"(?:[ \t]*[\n\r]\s*(?:{BULLET.pattern})?|\s*){_REPLY}|\s+(?=\[[^\]\s]+\])"
 )
-_BEFORE_FINDING = re.compile(r"(?:[.;,]|(?<!\w)(?:Question|Q):)\s+")
+_BEFORE_FINDING = re.compile(r"(?:[.;,/]|(?<!\w)(?:Question|Q):)\s+")
 _LAST_MARK = re.compile(r"(?<!\s)\s*[;,]\s*")  # begins once in a run of blanks
 _WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
 _TELLS = (
     r"\b(?:has|have|had|is|are|was|were|does|did|presents?|presented|reports?|reported|complains?|complained|states?|seen"
-    r"|came|admitted|takes?|feels?|felt|he|she|they|patient|pt)\b"
+    r"|came|admitted|takes?|feels?|felt|he|she|they|patient|pt|name|dr|doctor|surgeon|physician|nurse)\b"
 )
 _TELLING = re.compile(_TELLS, re.IGNORECASE)
 _PROSE = re.compile(rf"{_TELLS}|\b(?:with|for|since|today|yesterday|ago|p[ms]h|hpi|s/p|c/o)\b|\d", re.IGNORECASE)
 """What shows that words before a comma are no part of a list of findings."""
 
 NEGATOR = re.compile(
-    r"\b(?:no|not|non|none|without|den(?:y|ies|ied)|absen(?:t|ce)|negatives?|never|free|lack)\b|n['\u2019]t\b",
+    r"\b(?:no|not|cannot|non|none|nothing|without|den(?:y|ies|ied)|absen(?:t|ce)|negatives?|never|free|lack|excluded"
+    r"|ruled\s+out)\b|n['\u2019]t\b",
     re.IGNORECASE,
 )
 MOST_WORDS = 8
@@ -68,7 +72,7 @@ _BOX = re.compile(
     r"|(?P<checked>\[\s?[xX\u2713\u2714*]\s?\]|\(\s?[xX\u2713\u2714]\s?\)|[\u2611\u2612\u25a0])"
 )
 _SIGN = re.compile(
-    r"(?:(?<=[\s,;(])|^)(?:[(\[][-+?][)\]]\s?|[-\u2013+?\u00d8\u00f8\u2205])(?!ve\b)(?=[^\W\d_])"
+    r"(?:(?<=[\s,;(])|^)(?:[(\[][-+?][)\]]\s?|[-+?\u00d8\u00f8\u2205])(?!ve\b)(?=[^\W\d_])"
     r"|(?:(?<=[\n\r])|(?<=[-:;,(]\s)|^)\?\s(?=[^\W\d_])"
 )
 _SIGN_KINDS = {"+": None, "?": "speculation"}
@@ -76,9 +80,12 @@ _LETTERS = "\u00d8\u00f8"
 """Signs that also begin names, such as that of \u00d8degaard."""
 _AFTER_NAME = re.compile(rf"[^;.\n\r]{{0,40}}?(?:[A-Z][a-z]|{_TELLS})")
 
-_SIGNED_ITEM = re.compile(
+_KEY = re.compile(r"[^\W\d_][^:,;|\n\r]{0,40}:\s+")
+_ANSWERED_ITEM = re.compile(
     r"(?P<item>[^\W\d_](?:[^-+()\[\],;:.?=|\n\r]|-(?=\w)){0,60}?)"
-    r"(?P<blank>\s*)(?P<sign>[-+]|\([-+]\)|\[[-+]\]|(?<=\s)\d{1,2}(?:/10|\+)?)(?:[\s,;.]+|$)"
+    rf"(?:\s*(?P<sign>[-+]|\([-+]\)|\[[-+]\])|\s+(?P<number>\d{{1,2}}(?:/10|\+)?)|\s+(?P<word>{_ANSWER.pattern}))"
+    r"(?:[\s,;./]+|$)",
+    re.IGNORECASE,
 )
 _NUMBERED = re.compile(
     r"\b(?:bed|category|class|cycle|day|grade|group|level|month|no|number|phase|room|score|stage|time|type|visit|week|year"
@@ -117,9 +124,10 @@ def read_answers(
     start, end = line
     content = text[start:end]
     if "|" in content or "\t" in content:
-        return _row(text, start, end, header)
+        parts, header = _row(text, start, end, header)
+        return parts or _answers_behind(text, start, end, signed), header
     parts = _boxes(text, start, end) or _pairs(text, start, end, signed)
-    parts = parts or _signs_behind(text, start, end, signed)
+    parts = parts or _answers_behind(text, start, end, signed)
     parts = parts or _signs(text, start, end, signed) or _whole_pair(text, start, end)
     return (parts, []) if parts or not _WIDE.search(content) else _row(text, start, end, header)
 
@@ -165,10 +173,11 @@ def _pair(text: str, start: int, end: int) -> tuple[Answer, int] | None:
         return None
     after = _AFTER_ANSWER.match(text, answer.end(), end)
     place = after.end() if after else answer.end()
-    if after is None:  # "Fever: no Cough: yes"
-        place = answer.end() + 1
-        if not text[answer.end()].isspace() or not all(_match_pair(text, place, end)):
+    if after is None:
+        mark = _TO_NEXT.match(text, answer.end(), end)
+        if not mark or not all(_match_pair(text, mark.end(), end)):
             return None
+        place = mark.end()
     offsets = (finding.start(), finding.start() + len(finding[0].rstrip()))
     return Answer(_kind(answer), answer.span(), (offsets,), (finding.start(), answer.end())), place
 
@@ -276,9 +285,10 @@ def _signs(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answ
     """Return the items of a line with a sign each, such as `-fever +cough` or `?TIA`; empty for other lines."""
     signs: list[re.Match[str]] = []
     for sign in _SIGN.finditer(text, start, end):
-        before = text[max(start, sign.start() - 4) : sign.start()].rstrip()
+        before = text[max(start, sign.start() - 40) : sign.start()].rstrip()
         in_list = signs or sign.start() == start or before.endswith((",", ";", ":", "("))
-        if sign[0] not in _LETTERS or (in_list and not _AFTER_NAME.match(text, sign.end(), end)):
+        is_name = _AFTER_NAME.match(text, sign.end(), end) or (before.endswith(":") and _TELLING.search(before))
+        if sign[0] not in _LETTERS or (in_list and not is_name):
             signs.append(sign)
     kinds = [_SIGN_KINDS.get(sign[0].strip("()[] "), "negation") for sign in signs]
     begins = bool(signs) and signs[0].start() == start
@@ -301,23 +311,28 @@ def _signs(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answ
     return parts
 
 
-def _signs_behind(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answer]:
-    """Return the items of a line that all have a sign or a number behind them: `Fever- Cough+`, `Edema 0`."""
+def _answers_behind(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answer]:
+    """Return the items of a line that all have an answer behind them: `Fever- Cough+`, `MI neg, PE pos`, `Edema 0`."""
+    key = _KEY.match(text, start, end)
+    place = key.end() if key else start
     items: list[re.Match[str]] = []
-    while start < end and (item := _SIGNED_ITEM.match(text, start, end)):
-        if not _is_finding(item["item"]) or _TELLING.search(item["item"]) or _NUMBERED.search(item["item"]):
+    while place < end and (item := _ANSWERED_ITEM.match(text, place, end)):
+        if not _is_finding(item["item"]) or _TELLING.search(item["item"]):
             return []
         items.append(item)
-        start = item.end()
-    signs = [item["sign"] for item in items]
-    negates = [sign.strip("()[]+") in ("-", "0", "0/10") for sign in signs]
-    are_pairs = len(items) > 1 and ("+" in signs or not any(item["blank"] for item in items))
-    if start < end or not (signed or are_pairs or (any(negates) and "-" not in signs)):
-        return []
-    return [
-        Answer("negation" if is_negated else None, item.span("sign"), (item.span("item"),), item.span())
-        for item, is_negated in zip(items, negates, strict=True)
+        place = item.end()
+    spans = [item.span(item.lastgroup or 0) for item in items]
+    answers = [
+        None if item["number"] and _NUMBERED.search(item["item"]) else _whole_answer(text, *span)
+        for item, span in zip(items, spans, strict=True)
     ]
+    is_list = any(answers) if all(item["number"] for item in items) else len(items) > 1
+    if place < end or not (signed or is_list):
+        return []
+    parts: list[Offsets | Answer] = [(start, key.end())] if key else []
+    for item, span, answer in zip(items, spans, answers, strict=True):
+        parts.append(Answer(answer and _kind(answer), span, (item.span("item"),), item.span()))
+    return parts
 
 
 # --- tables

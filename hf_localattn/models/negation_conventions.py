@@ -40,8 +40,10 @@ studies surveillance testing therapy treatment work-up workup
 TREATMENTS = frozenset(_TREATMENTS.split())
 """Nouns of the same kind: "no further workup of the nodule"."""
 
-EXCEPTIONS = (["except"], ["other", "than"], ["apart", "from"], ["aside", "from"])
+EXCEPTIONS = (["except"], ["other", "than"], ["apart", "from"], ["aside", "from"], ["s/p"], ["status", "post"])
 """Words behind which a finding is there."""
+
+CLAUSE_MARKS = (",", ".", ";", ":")
 
 REACH = 4
 """Words after a cue, or after a form of "be", in which a participle shows that the clause is passive."""
@@ -121,6 +123,9 @@ def _of_finding(words: Sequence[str], first: int, last: int, scope: Sequence[boo
         if any(after[index : index + len(exception)] == exception for exception in EXCEPTIONS):
             stops.append(last + 1 + index)
     stop = min(stops, default=len(words))
+    if True in scope and True not in scope[:stop]:  # "gallbladder absent s/p cholecystectomy"
+        begin = max((index + 1 for index, word in enumerate(words[:first]) if word in CLAUSE_MARKS), default=0)
+        return [begin <= index < first for index in range(len(words))]
     return [inside and index < stop for index, inside in enumerate(scope)]
 
 

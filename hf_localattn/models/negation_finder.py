@@ -13,19 +13,17 @@ from typing import Any
 
 from .cue_markers import ANY_MARKER, CUE_MARKER
 from .negation_answers import Answer
-from .negation_conventions import is_cue, limit_scope, whole_cue
+from .negation_conventions import CLAUSE_MARKS, is_cue, limit_scope, whole_cue
 from .negation_labels import INSIDE, SCOPE_LABELS, FoundCue, WordLabeler, group_cues
 from .negation_lines import split_notes
 from .negation_reading import Reading
-from .negation_text import Offsets, affix_offsets, join_over_blanks, read_words, split_sentences
+from .negation_text import MINUS, Offsets, affix_offsets, join_over_blanks, read_words, split_sentences
 
 SENTENCES_AT_A_TIME = 1024
 """Number of sentences that are sorted by length and read together."""
 
 SCOPES_AT_A_TIME = 4096
 """Number of cues whose sentences are read together."""
-
-CLAUSE_MARKS = (",", ".", ";", ":")
 
 # The white space after a marker belongs to it. Several markers in a row mark one word.
 _MARKER = re.compile(rf"(?:(?:{ANY_MARKER})\s*)+")
@@ -94,7 +92,7 @@ class NegationFinder:
 
     def _read(self, text: str, reading: Reading, sentences: Sequence[Offsets] | None) -> Iterator[Piece | Answer]:
         """Yield the sentences of a text in pieces that the model can take; those with a marker, if it has any."""
-        text = text.replace("\u2212", "-")  # the sign of mathematics
+        text = MINUS.sub("-", text)
         if reading.reads_lines and not re.search(ANY_MARKER, text):
             ends = None if sentences is None else [end for _, end in sentences]
             for part in split_notes(text, ends):
@@ -176,8 +174,8 @@ class NegationFinder:
         words_to_read = sum(len(sentences[index]) for index, *_ in queries)
         if reading.max_scope_words is not None and words_to_read > reading.max_scope_words:
             raise ValueError(
-                f"The text has {len(queries)} cues, whose sentences have {words_to_read} words in sum, more than"
-                f" {reading.max_scope_words}: give a part of it, or set `max_scope_words`."
+                f"The text has {words_to_read} words to read for its scopes, more than {reading.max_scope_words}: give"
+                " a part of it, or set `max_scope_words`."
             )
         findings: list[list[Finding]] = [[] for _ in sentences]
         for start in range(0, len(queries), SCOPES_AT_A_TIME):

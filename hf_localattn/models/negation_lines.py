@@ -29,6 +29,7 @@ _JOINS = re.compile(
 )
 """The end of a line that goes on."""
 
+_SEMICOLON = re.compile(r";\s")
 _ENDS = re.compile(r"[.!?:;\u2026][\"')\]]*$")
 _STARTS_ITEM = re.compile(r"(?:no|denie[sd]|negative|not)\b")
 _STARTS_KEY = re.compile(r"[A-Z][^:\n]{0,40}:(?:\s|$)")
@@ -111,6 +112,7 @@ def _paragraph(text: str, offsets: Sequence[Offsets]) -> Iterator[_Line]:
     width = max((end - start for start, end in offsets), default=0)
     lists = not any(text[start].isupper() for start, _ in offsets)
     signed = any(re.fullmatch(r"\+[^\W\d_].*|.*\s\+", text[start:end]) for start, end in offsets)
+    signed = signed or (len(offsets) > 1 and all(text[end - 2 : end].strip() == "-" for _, end in offsets))
     joined: list[Offsets] = []
     for start, end in offsets:
         is_asked = joined and text[joined[-1][1] - 1] in ":?" and not _HEADING.match(text, *joined[-1])
@@ -149,14 +151,19 @@ def _sentences(text: str, lines: Sequence[_Line], ends: Sequence[int] | None) ->
 
 
 def _prose(text: str, start: int, end: int, ends: Sequence[int] | None) -> Iterator[Offsets]:
-    """Yield the sentences from one character to another."""
+    """Yield the sentences from one character to another. A clause with a negation of its own is one, too."""
     if ends is None:
-        yield from ((start + begin, start + stop) for begin, stop in split_sentences(text[start:end]))
-        return
-    inside = ends[bisect_right(ends, start) : bisect_left(ends, end)]
-    for begin, stop in zip([start, *inside], [*inside, end], strict=True):
-        if offsets := strip(text, begin, stop):
-            yield offsets
+        sentences = [(start + begin, start + stop) for begin, stop in split_sentences(text[start:end])]
+    else:
+        inside = ends[bisect_right(ends, start) : bisect_left(ends, end)]
+        sentences = [*zip([start, *inside], [*inside, end], strict=True)]
+    for begin, stop in sentences:
+        clauses = [mark.end() for mark in _SEMICOLON.finditer(text, begin, stop)]
+        for clause, following in zip(clauses, [*clauses[1:], stop], strict=False):
+            if NEGATOR.search(text, clause, following):
+                yield from filter(None, [strip(text, begin, clause)])
+                begin = clause
+        yield from filter(None, [strip(text, begin, stop)])
 
 
 def _cut(text: str, parts: Sequence[Offsets | Answer], ends: Sequence[int] | None) -> Iterator[Offsets | Answer]:

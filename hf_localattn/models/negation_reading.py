@@ -39,7 +39,7 @@ class Terms:
         while place < len(plain):
             for length in self.lengths:  # the longest term at a place
                 kind = self.kinds.get(tuple(plain[place : place + length]))
-                if kind is not None:
+                if kind is not None and place + length <= len(plain):
                     inside = range(place, place + length)
                     if kind == IGNORE:
                         ignored.update(inside)
@@ -56,9 +56,10 @@ class Terms:
 _CLAUSES = [f"{clause} that {who}" for clause in ("not true", "not the case") for who in ("he", "she", "the patient")]
 
 NOTE_TERMS = {
-    "negation": ("Ø", "∅", "pertinent negatives"),
+    "negation": ("Ø", "∅", "pertinent negatives", "non reactive", "non-reactive"),
     "speculation": (
-        *("query", "ddx", "differential includes", "differential diagnosis", "unclear whether", "unclear if"),
+        *("query", "ddx", "differential includes", "differential diagnosis"),
+        *("unclear whether", "unclear if", "not ruled out"),
         *(f"{degree} {noun}" for degree in ("low", "high") for noun in ("suspicion", "clinical suspicion")),
     ),
     IGNORE: (

@@ -23,6 +23,9 @@ _WORD = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 
+MINUS = re.compile("\u2212|(?<!\\w)\u2013|\u2013(?!\\w)")
+"""The sign of mathematics, and dashes that stand for it."""
+
 # Abbreviations that are one word, though `split_words` divides them.
 _SHORT = re.compile(r"(?<![\w/])(?:[^\W\d_](?:/[^\W\d_])+|[-+]ve)(?![\w/])")
 _SPELLED_OUT = {

@@ -43,7 +43,10 @@ MARKS = {"cue": ("[", "]"), "scope": ("{", "}")}
 def negation(
     inputs: Annotated[
         list[str],
-        Argument(metavar="TEXT|FILE|-", help="Texts in quotes, files, or - for standard input."),
+        Argument(
+            metavar="TEXT|FILE|-",
+            help="Texts in quotes, files, or - for standard input; -- before a text that begins with a hyphen.",
+        ),
     ],
     as_json: Annotated[
         bool, Option("--json", help="Write a JSON line for each text or row, with all offsets and scores.")
@@ -87,7 +90,7 @@ def negation(
         raise ValueError("--json and --table are both set: choose one.")
     sources = [source for name in inputs for source in read_sources(name, text_column or TEXT_COLUMN, lines)]
     if text_column is not None and all(source.column is None for source in sources):
-        raise ValueError("--text_column is set, and no input is a .jsonl, .csv or .tsv file: leave it out.")
+        raise ValueError("--text_column is set, and no input is a .jsonl, .csv or .tsv file: give one, or no column.")
     if lines and not any("line" in source.row and source.column is None for source in sources):
         raise ValueError("--lines is set, and no input is a file without columns, or standard input: leave it out.")
     settings: dict[str, Any] = {"convention": convention, "threshold": threshold, "max_characters": max_characters}
@@ -125,18 +128,18 @@ def read_sources(name: str, text_column: str, lines: bool) -> Iterator[Source]:
         ValueError: A text is empty, or the file is no text.
     """
     if name == STANDARD_INPUT:
-        yield from read_text(standard_input(), "standard input", lines=lines)
+        yield from read_text(standard_input(), "standard input", text_column, lines=lines)
     elif is_file(name):
         if Path(name).suffix.lower() in ROWS:
             yield from read_rows(Path(name), text_column)
         else:
-            yield from read_text(decode(Path(name).read_bytes(), name), name, lines=lines)
+            yield from read_text(decode(Path(name).read_bytes(), name), name, text_column, lines=lines)
     elif _FILE_NAME.fullmatch(name):
         raise FileNotFoundError(
             f"There is no file {name!r}: give an existing one, or its words by `{STANDARD_INPUT}`."
         )
     else:
-        yield from read_text(name, f"The text {shorten(name)}", lines=False)
+        yield from read_text(name, f"The text {shorten(name)}", text_column, lines=False)
 
 
 def read_terms(path: Path | None) -> Any:

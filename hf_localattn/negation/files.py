@@ -6,6 +6,7 @@ import csv
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -17,6 +18,9 @@ from hf_localattn.parsing import parse_json
 ROWS = (".jsonl", ".csv", ".tsv")
 """Endings of files with a text a row."""
 
+_OTHER_MARK = re.compile("[,;\t|]")
+_NAME = r'(?:[^\W\d]\w*|"[^",;\t|\n\r]+")'
+_HEADER = re.compile(rf"{_NAME}(?P<mark>[,;\t|]){_NAME}(?:(?P=mark){_NAME})*")
 _QUOTED = r'"(?:[^"\\]|\\.)*"\s*'
 _JSON = re.compile(rf"\s*(?:\[\s*)*(?:\{{\s*{_QUOTED}:|\[\s*{_QUOTED}[,\]])")
 
@@ -53,11 +57,13 @@ def read_rows(path: Path, column: str) -> Iterator[Source]:
 
 
 def _json_lines(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    if content.lstrip().startswith("[") or content.split("\n", 1)[0].strip() == "{":
+        raise ValueError(f"{path}, line 1: is JSON over several lines or a list: write an object a line.")
     for number, line in enumerate(content.split("\n"), 1):
         if line.strip():
             row = parse_json(line, str(path), number)
             if not isinstance(row, dict):
-                raise ValueError(f"{path}, line {number}: is {shorten(row)}; give an object of names and values.")
+                raise ValueError(f"{path}, line {number}: is {shorten(row)}; write an object a line.")
             yield number, row
 
 
@@ -66,6 +72,8 @@ def _table(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.reader(StringIO(content, newline=""), delimiter=delimiter, strict=True)
     try:
         header = next(reader, [])
+        if len(header) == 1 and (mark := _OTHER_MARK.search(header[0])):
+            raise ValueError(f"{path}, line 1: has cells between {mark[0]!r}: save it as .csv with commas.")
         if len(set(header)) < len(header):
             raise ValueError(f"{path}: has two columns of one name in {shorten(header)}: name them apart.")
         for cells in reader:
@@ -73,23 +81,27 @@ def _table(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 continue
             if len(cells) != len(header):
                 raise ValueError(
-                    f"{path}, line {reader.line_num}: has {len(cells)} cells for {len(header)} columns: quote texts."
+                    f"{path}, line {reader.line_num}: has {len(cells)} cells, the header {len(header)}: quote texts."
                 )
             yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: is no CSV ({error}): quote texts.") from None
+        raise ValueError(
+            f"{path}, line {reader.line_num}: is no CSV ({error}): quote texts, or save it as .jsonl."
+        ) from None
 
 
-def read_text(content: str, name: str, *, lines: bool) -> Iterator[Source]:
+def read_text(content: str, name: str, column: str, *, lines: bool) -> Iterator[Source]:
     """Yield a text, or its lines that are not empty.
 
     Raises:
-        ValueError: The text is empty, or is JSON.
+        ValueError: The text is empty, is JSON, or is CSV, perhaps with the column of the texts.
     """
     if not content.strip():
         raise ValueError(f"{name}: is empty: give at least a word.")
     if is_json(content):
-        raise ValueError(f"{name}: is JSON and no text: give a file whose name ends in .jsonl, with --text_column.")
+        raise ValueError(f"{name}: is JSON and no text: give a .jsonl file with an object a line, and --text_column.")
+    if is_csv(content, column):
+        raise ValueError(f"{name}: is CSV and no text: give a .csv file with commas, or .tsv, and --text_column.")
     if not lines:
         yield Source(content, name, {"text": content})
         return
@@ -101,6 +113,25 @@ def read_text(content: str, name: str, *, lines: bool) -> Iterator[Source]:
 def is_json(content: str) -> bool:
     """Return True for a text that begins like a JSON object or a list of texts, whole or not."""
     return bool(_JSON.match(content))
+
+
+def is_csv(content: str, column: str) -> bool:
+    """Return True for rows below a header of names: one of them is the column, or no row has fewer cells.
+
+    Cells between tabs or bars may as well be a table of a note, and so may findings with their answers.
+    """
+    lines = content.splitlines()
+    header = _HEADER.fullmatch(lines[0])
+    if not header or len(lines) < 2:
+        return False
+    from hf_localattn.models.negation_answers import read_answers  # would slow down `--help`
+
+    mark = header["mark"]
+    with suppress(csv.Error):
+        names, *rows = csv.reader(StringIO(content, newline=""), delimiter=mark, strict=True)
+        is_even = mark in ",;" and all(not row or len(row) >= len(names) for row in rows)
+        return column in names or (is_even and not read_answers(lines[0], (0, len(lines[0])), [], signed=False)[0])
+    return False
 
 
 def decode(content: bytes, name: str) -> str:

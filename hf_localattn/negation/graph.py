@@ -10,10 +10,10 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from hf_localattn.graphs import GRAPH, Graph
-from hf_localattn.installed.policy import check_folder
 from hf_localattn.models.cue_markers import CUE_MARKER, mark_cues
 from hf_localattn.models.negation_labels import NO_WORD, UNSEEN, WordLabeler, WordLabels, word_indices
 from hf_localattn.parsing import read_json
+from hf_localattn.resources import NEGATION
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Inputs that a graph may have here. Those of local layers need the tokenizer of the family, and so transformers."""
@@ -54,7 +54,10 @@ class GraphLabeler(WordLabeler):
                 f"{str(folder)!r} has no {', '.join(FILES)}: write the folder with"
                 " `hf-localattn export CHECKPOINT FOLDER`."
             )
-        check_folder(folder, weights=False)
+        if self.folder != NEGATION:  # a stranger's; the check parses the tokenizer, too
+            from hf_localattn.installed.policy import check_folder
+
+            check_folder(folder, weights=False)
         count = (os.environ.get("OMP_NUM_THREADS") or "0") if threads is None else str(threads)
         if not count.isdecimal():
             raise ValueError(f"`threads` or OMP_NUM_THREADS is {count!r}; give a whole number from 0.")

@@ -13,15 +13,11 @@ from typing import Any
 from hf_localattn.models.negation_finder import NegationFinder
 from hf_localattn.models.negation_labels import WordLabeler
 from hf_localattn.models.negation_reading import Reading, check_texts
-from hf_localattn.names import check_checkpoint
 from hf_localattn.negation.graph import GraphLabeler, OtherInputsError, is_graph_folder
-from hf_localattn.resources import FOLDER
+from hf_localattn.resources import NEGATION
 from hf_localattn.resources.english import OTHER_LANGUAGE, is_english
 
 logger = logging.getLogger(__name__)
-
-NEGATION = FOLDER / "negation-en"
-"""Folder of the package's own model."""
 
 BATCH = 128
 """Texts whose sentences are read together."""
@@ -96,6 +92,8 @@ def load_labeler(
     """
     folder = NEGATION if model is None else Path(model)
     has_graph = is_graph_folder(folder) and (model is not None or find_spec("onnxruntime") is not None)
+    if has_graph and model is not None and device != "cpu":
+        raise ValueError(f"`device` is {device!r}, but an exported graph runs on the CPU: leave it out.")
     if device == "cpu" and has_graph:
         try:
             return GraphLabeler(folder, threads)
@@ -107,11 +105,13 @@ def load_labeler(
 def _load_model(model: Any, device: str, revision: str | None, *, exported: bool = False) -> WordLabeler:
     """Return a model of PyTorch, which takes seconds to import."""
     if model is not None:
+        from hf_localattn.names import check_checkpoint
+
         check_checkpoint(str(model))
     import torch
 
     try:
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).tolist()  # not on the device "meta"
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"PyTorch has no device {device!r} here: give 'cpu'.") from error
     from hf_localattn.models.negation_model import ModelLabeler

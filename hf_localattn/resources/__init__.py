@@ -8,6 +8,9 @@ from pathlib import Path
 FOLDER = Path(str(files(__name__)))
 """Folder with these files."""
 
+NEGATION = FOLDER / "negation-en"
+"""Folder of the package's own model of negation."""
+
 
 def tiny_backbone(*, generates: bool = False) -> Path:
     """Return the folder of a tiny random BERT (2 layers, width 64, 0.2 M parameters) and its fast tokenizer.

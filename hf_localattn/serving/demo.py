@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_localattn.bundled import NEGATION, negation_model
+from hf_localattn.bundled import negation_model
 from hf_localattn.families import family_of, task_of_class
 from hf_localattn.hub import TrainingRecord
 from hf_localattn.inspection.attribution import is_explained_by_influence, token_influence
@@ -20,6 +20,7 @@ from hf_localattn.inspection.maps import LOCAL, SELF, attention_map, local_map_o
 from hf_localattn.limits import MOST_CHARACTERS
 from hf_localattn.models.negation_labels import CUE_LABELS, INSIDE
 from hf_localattn.pipelines import language_warning
+from hf_localattn.resources import NEGATION
 from hf_localattn.serving.page import WIDGETS, add_widget, launch, load_pipe
 
 MOST_TOKENS = 128  # of a map; a larger one would be slow to transfer and to show

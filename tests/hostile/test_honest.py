@@ -19,11 +19,10 @@ from transformers import (
     pipeline,
 )
 
-from hf_localattn.bundled import NEGATION
 from hf_localattn.families import FAMILIES, task_of_class
 from hf_localattn.hub import init_checkpoint, push
 from hf_localattn.pretrained import load_checkpoint
-from hf_localattn.resources import tiny_backbone
+from hf_localattn.resources import NEGATION, tiny_backbone
 from hf_localattn.serving import demo, export
 from hf_localattn.studies import command as training
 from tests.hostile.sandbox import DOORS, TEXT, Reached, reached, run_model

@@ -12,10 +12,9 @@ import torch
 from transformers import AutoModel
 
 from hf_localattn import CoolConfig, CoolModel
-from hf_localattn.bundled import NEGATION
 from hf_localattn.errors import CheckpointError
 from hf_localattn.hub import init_checkpoint
-from hf_localattn.resources import tiny_backbone
+from hf_localattn.resources import NEGATION, tiny_backbone
 from tests.hostile.cases import (
     BOUNDARY,
     BROKEN,

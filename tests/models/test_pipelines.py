@@ -200,8 +200,14 @@ def test_a_graph_is_for_the_cpu_alone(monkeypatch):
     for on_gpu in (True, False):
         monkeypatch.setattr(torch.accelerator, "is_available", lambda on_gpu=on_gpu: on_gpu)
         assert pipelines.uses_onnx() == (not on_gpu)
-        assert pipelines.uses_onnx("cpu")
-        assert not pipelines.uses_onnx("cuda:1")
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there PyTorch computes the model")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "meta", 0])
+def test_a_graph_and_a_number_without_accelerator_are_refused_together(device):
+    pytest.importorskip("onnxruntime")
+    with pytest.raises(ValueError, match=f"device.*{device}"):
+        pipeline(NEGATION, device=device)
 
 
 # --- checkpoints that name pipelines

@@ -77,6 +77,7 @@ REFUSED = {
     "missing terms": (["No.", "--terms", "my-terms.yaml"], "my-terms.yaml: no such file"),
     "a column of a text": (["No.", "--text_column", "note"], "text_column"),
     "lines of a text": (["No.", "--lines"], "lines"),
+    "a text like an option": (["-fever -chills"], "`--`"),
     "a text that is quoted": (["No. No.", "--max_characters", "3"], "text 'No. No.'.*max_characters"),
 }
 
@@ -130,6 +131,16 @@ def test_rows_keep_their_columns(name, tmp_path, capsys):
     assert [table[0][name] for name in PLACES] == ["4", "7", "8", "11"]
 
 
+NO_ROWS = ["Fever,no\ncough,yes", "Heart\tnormal\nLungs\tclear", "Fever,\nno cough", "id,text", 'She,too\nsaid "no"']
+
+
+@pytest.mark.parametrize("content", NO_ROWS)
+def test_notes_are_no_csv(content, tmp_path, capsys, standard_input):
+    standard_input(content.encode())
+    assert main(["negation", "-", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == content
+
+
 def test_lines_of_a_file_are_texts(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("He may go\n\nNever")
     assert main(["negation", str(tmp_path / "notes.txt"), "--lines", "--json"]) == 0
@@ -154,7 +165,16 @@ WRONG = {
     "no rows": ("a.csv", "text\n", "no rows"),
     "a number": ("a.jsonl", '{"text": "no"}\n{"text": 3}', "line 2"),
     "a missing note": ("a.jsonl", '{"text": null}', "line 1"),
-    "a list": ("a.jsonl", "[1]", "line 1"),
+    "a number alone": ("a.jsonl", '{"text": "no"}\n1', "line 2"),
+    "a list": ("a.jsonl", '[{"text": "no"}]', "line 1.*object a line"),
+    "a list over lines": ("a.jsonl", '[\n{"text": "no"}\n]', "line 1.*object a line"),
+    "an object over lines": ("a.jsonl", '{\n"text": "no"\n}', "line 1.*object a line"),
+    "semicolons": ("a.csv", "id;text\n1;no", "';'.*commas"),
+    "tabs": ("a.csv", "id\ttext\n1\tno", "commas"),
+    "commas": ("a.tsv", "id,text\n1,no", "','.*commas"),
+    "a long cell": ("a.csv", "text\n" + "no " * 50_000, "limit.*jsonl"),
+    "csv": ("a.txt", "id,note\n1,No fever, no cough\n", "CSV"),
+    "csv between tabs": ("a.txt", "id\ttext\n1\tNo fever", "CSV"),
     "json": ("a.json", '[{"text": "no"}]', "jsonl"),
     "json lines": ("a.txt", '{"text": "no"}\n{"text": "no"}', "jsonl"),
     "json over lines": ("a.txt", '{\n"text": "no"\n}\n{\n"text": "no"\n}', "jsonl"),

@@ -15,6 +15,7 @@ from hf_localattn.models.negation_reading import Reading
 from hf_localattn.negation import decide, finder
 from hf_localattn.negation.decisions import Calibration
 from hf_localattn.negation.texts import Finder
+from hf_localattn.resources import FOLDER
 
 pytest.importorskip("onnxruntime")
 
@@ -63,12 +64,13 @@ def test_processes_find_the_same(find, method):
     assert process.exitcode == 0
 
 
-TERMS = {"negation": ["\u00d8", "negative study"], "ignore": ["Triple-negative", "no further workup"]}
+TERMS = {"negation": ["\u00d8", "negative study", "nil"], "ignore": ["Triple-negative", "no further workup"]}
 WITH_TERMS = {
     "\u00d8 fever": ["\u00d8"],
     "This is a Negative Study for stones.": ["Negative Study"],
     "Triple-negative cancer; no further workup.": [],
     "No fever.": ["No"],
+    "Allergies nil": ["nil"],  # shorter than the longest term
 }
 
 
@@ -178,7 +180,7 @@ REFUSED = {
     "many cues": (
         lambda: finder(max_scope_words=30)("No a, no b, no c, no d."),
         ValueError,
-        "4 cues.*max_scope_words",
+        "words.*max_scope_words",
     ),
     "half a character": (lambda: finder()("No \ud800."), ValueError, "ud800.* at 3"),
     "no texts": (lambda: finder()(3), ValueError, "3"),
@@ -190,6 +192,8 @@ REFUSED = {
     "a text's characters": (lambda: list(finder().pipe("No.")), ValueError, "No."),
     "empty batches": (lambda: list(finder().pipe(["No."], batch_size=0)), ValueError, "batch_size"),
     "device": (lambda: finder(device="abacus"), ValueError, "abacus"),
+    "no data on a device": (lambda: finder(device="meta"), ValueError, "meta"),
+    "a graph's device": (lambda: finder(FOLDER / "negation-en", device="cuda"), ValueError, "cuda.*CPU"),
     "threads": (lambda: finder(threads=-1), ValueError, "threads"),
     "unknown setting": (lambda: finder(split_words=True), TypeError, "split_words'.*max_words"),
     "convention": (lambda: finder(convention="note"), ValueError, "note"),

@@ -12,12 +12,12 @@ from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer
 
 from benchmarks.negation import read_traps
-from hf_localattn.bundled import NEGATION, negation_model
+from hf_localattn.bundled import negation_model
 from hf_localattn.data import load_negation
 from hf_localattn.data.written_negation import write_sentences
 from hf_localattn.files import atomic_write
 from hf_localattn.names import find_files
-from hf_localattn.resources import FOLDER, tiny_backbone
+from hf_localattn.resources import FOLDER, NEGATION, tiny_backbone
 from tests.data.notation import columns, notation
 
 pytest.importorskip("onnx", reason="the model that the package ships has a graph")

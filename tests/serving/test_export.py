@@ -12,7 +12,6 @@ import torch
 from transformers import AutoConfig, AutoTokenizer, pipeline
 
 from hf_localattn import CoolConfig, CoolForQuestionAnswering, OnnxModel
-from hf_localattn.bundled import NEGATION
 from hf_localattn.cli import main
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from hf_localattn.graphs import EXPORT_SETTINGS, GRAPH, Graph
@@ -20,7 +19,7 @@ from hf_localattn.hub import init_checkpoint
 from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.names import read_config
 from hf_localattn.pretrained import load_tokenizer
-from hf_localattn.resources import tiny_backbone
+from hf_localattn.resources import NEGATION, tiny_backbone
 from hf_localattn.serving import export
 from hf_localattn.serving.validation import compare_with_checkpoint, prepare_evaluation
 from tests.fresh_process import run_fresh
