@@ -3,8 +3,8 @@
 In place of each process stands a small program that hands its arguments, surroundings and pipes to the fork, and ends
 as the fork does. A command of `bare_python` therefore replaces `sys.executable` in a list of words.
 
-The tests start more than a hundred processes. Without the fork each would import torch and transformers, for five
-seconds of a core: the suite would take three times its four minutes. The package itself starts plain processes.
+Without the fork each would import torch and transformers, for five seconds of a core. The package itself starts plain
+processes.
 """
 
 import atexit
@@ -42,6 +42,9 @@ if code < 0:
 sys.exit(code)
 """
 
+GIVEN = "TESTS_BARE_PYTHON"
+"""Variable of the environment with the command, for tests that are run by a test."""
+
 UNTOUCHED = ("hf_localattn", "transformers", "huggingface_hub", "datasets")
 """Packages that read the environment of their process, and the one that is tested."""
 
@@ -58,6 +61,8 @@ def run_fresh(program, folder, *arguments, **environment):
 @cache
 def bare_python(*modules, **environment):
     """A command for Python (`-I`, `-c`, `-m`) with torch and these modules, but none of `UNTOUCHED`, imported."""
+    if not modules and GIVEN in os.environ:
+        return tuple(json.loads(os.environ[GIVEN]))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "", **environment}
     python = bare_python() if modules else (sys.executable,)  # which has torch

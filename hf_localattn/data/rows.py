@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from datasets import Dataset, Features, Value
+from datasets.fingerprint import generate_random_fingerprint
 from datasets.table import InMemoryTable
 
 from hf_localattn.data.tables import read_table
@@ -222,6 +223,7 @@ def convert_rows(
             with_indices=True,
             remove_columns=names,
             features=all_features,
+            new_fingerprint=name_of_result(source.rows),
             desc=f"Checking {source.name}",
         )
     else:
@@ -258,6 +260,11 @@ def describe_missing(missing: Sequence[Column], present: Iterable[str]) -> str:
     present_names = ", ".join(map(str, present)) or "none"
     remedies = dict.fromkeys(column.remedy for column in missing if column.remedy)
     return "; ".join([f"the {subject} missing (found {present_names})", *remedies]) + "."
+
+
+def name_of_result(rows: Dataset) -> str | None:
+    """Return a name for what `map` makes of rows in memory: no file has it, and `map` would take long to find one."""
+    return None if rows.cache_files else generate_random_fingerprint()
 
 
 def make_dataset(rows: Sequence[Record], features: Features) -> Dataset:

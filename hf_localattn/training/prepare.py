@@ -11,7 +11,7 @@ from typing import Any
 import datasets
 from transformers import PreTrainedModel
 
-from hf_localattn.data.rows import check_special_tokens
+from hf_localattn.data.rows import check_special_tokens, name_of_result
 from hf_localattn.families import FAMILIES
 from hf_localattn.tasks import choose_task
 from hf_localattn.tasks.task import DataArguments, Loss, Rows, Split, Target, Task
@@ -217,6 +217,7 @@ def encode(settings: Settings, name: str, rows: datasets.Dataset, target: Target
             num_proc=task.args.preprocessing_num_workers,
             remove_columns=rows.column_names,
             load_from_cache_file=not task.args.overwrite_cache,
+            new_fingerprint=name_of_result(rows),
             desc=f"Preparing {name} features",
         )
     if shows_bar:

@@ -1,10 +1,8 @@
 """The spaCy component `hf_localattn_negation`: extensions, batches, saving, and bad input."""
 
 import ast
-import os
 import pickle
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from hf_localattn.models.negation_reading import Reading
 from hf_localattn.negation import decide
 from hf_localattn.negation.component import displacy_spans
 from hf_localattn.negation.texts import Finder
+from tests.fresh_process import bare_python
 from tests.models.test_pipeline_negation import TOKENIZER, RuleModel
 
 FACTORY = "hf_localattn_negation"
@@ -260,7 +259,7 @@ def test_a_document_that_is_too_long_is_refused():
 
 PROCESSES = """
 import multiprocessing, sys
-import spacy
+import spacy, torch
 
 def pipeline(model):
     nlp = spacy.blank("en")
@@ -269,7 +268,9 @@ def pipeline(model):
 
 if __name__ == "__main__":
     method, *models = sys.argv[1:]
-    multiprocessing.set_start_method(method)
+    torch.set_num_threads(2)
+    multiprocessing.set_start_method(method, force=True)
+    multiprocessing.set_forkserver_preload(["hf_localattn.negation.component"])
     texts = ["No fever.", "Smoker: no\\nRash", "", "She denies pain."] * 3
     for model in models:
         nlp = pipeline(model or None)
@@ -279,20 +280,17 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_several_processes_do_not_wait_for_threads_of_their_parent(method, tmp_path):
-    """ONNX Runtime with two threads, and PyTorch with two where processes are forked."""
+    """ONNX Runtime with two threads, and PyTorch with two where processes are forked. A server sends pickles."""
     pytest.importorskip("onnxruntime")
-    program = tmp_path / "program.py"
-    program.write_text(PROCESSES)
     models = [""]
     if method == "fork":
         for part in negation_model():
             part.save_pretrained(tmp_path / "model")
         models.append(str(tmp_path / "model"))
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    command = [sys.executable, str(program), method, *models]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    command = [*bare_python("tests.warm_runs"), "-c", PROCESSES, method, *models]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
 
 

