@@ -27,13 +27,11 @@ MINUS = re.compile("\u2212|(?<!\\w)\u2013|\u2013(?!\\w)")
 """The sign of mathematics, and dashes that stand for it."""
 
 # Abbreviations that are one word, though `split_words` divides them.
-_SHORT = re.compile(r"(?<![\w/])(?:[^\W\d_](?:/[^\W\d_])+|[-+]ve|neg|pos)(?![\w/])", re.IGNORECASE)
+_SHORT = re.compile(r"(?<![\w/])(?:[^\W\d_](?:/[^\W\d_])+|[-+]ve)(?![\w/])")
 _SPELLED_OUT = {
     "w/o": "without",
     "-ve": "negative",
     "+ve": "positive",
-    "neg": "negative",
-    "pos": "positive",
     "n/v": "nausea and vomiting",
     "n/v/d": "nausea, vomiting and diarrhea",
 }

@@ -116,7 +116,6 @@ FORMS = {
     "Pt w/o CP, SOB, N/V.": "[w/o]{CP, SOB, N/V}",
     "Blood cultures -ve, influenza +ve.": "[-ve]{Blood cultures}",
     "-ve for COVID": "[-ve]{for COVID}",
-    "Exam neg except for rash": "[neg]{Exam}",
     # doubt
     "?TIA": "?[?]{TIA}",
     "Chest pain, ?MI or PE. Troponin pending. No fever.": "?[?]{MI or PE} [No]{fever}",
