@@ -20,12 +20,15 @@ class Answer:
     sentence: Offsets
 
 
+_CROSS = "[\u2716\u2717\u2718\u274c]\ufe0f?"
+_TICK = "[\u2713\u2714\u2705]\ufe0f?"
 _NO = (
-    r"not\s+(?:present|seen|detected|identified|found)|none\s+(?:known|seen|noted|present|identified|found|reported)"
-    r"|non[-\s]?reactive|undetect(?:ed|able)|no|none|negative|neg|n|absent|nil|never|denies|denied|false|0(?:/10|\+)?"
-    r"|\(-\)|-(?:ve)?|\u00d8|\u2205"
+    r"not\s+(?:present|seen|detected|identified|found|noted|palpable|felt|heard|appreciated|visuali[sz]ed|evident)"
+    r"|none\s+(?:known|seen|noted|present|identified|found|reported)"
+    r"|non[-\s]?reactive|undetect(?:ed|able)|no|none|negative|neg|n|absent|nil|never|denies|denied|false|x?0(?:/10|\+)?"
+    rf"|\(-\)|-(?:ve)?|\u00d8|\u2205|{_CROSS}"
 )
-_YES = r"yes|y|positive|pos|present|true|reactive|detected|\(\+\)|\+{1,4}|\+ve"
+_YES = rf"yes|y|positive|pos|present|true|reactive|detected|\(\+\)|\+{{1,4}}|\+ve|{_TICK}"
 _MAYBE = r"possible|possibly|probable|probably|suspected|uncertain|unclear|equivocal|indeterminate|maybe|\?"
 _ANSWER = re.compile(
     rf"\[?(?:(?P<negation>{_NO})|(?P<yes>{_YES})|(?P<speculation>{_MAYBE}))(?![\w+-]|[.,]\d)\]?", re.IGNORECASE
@@ -42,10 +45,10 @@ BULLET = re.compile(rf"(?:(?:{_MARK}|o)\s+|\(?\d{{1,2}}[.)]\s+|[\u2022\u25cf\u25
 
 # A finding: a few words without a mark that ends a sentence or separates.
 _FINDING = re.compile(
-    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?<!\s)(?=\s*(?:[:=?]|\.{3}|_{3}|\s[-\u2014]|\s\[))"
+    r"[^\W\d_](?:[^:=?|\t\n;.\[]|\.(?=[^\s.])){0,70}?(?<!\s)(?=\s*(?:[:=?\u2192]|->|\.{3}|_{3}|\s[-\u2014]|\s\[))"
 )
 _SEPARATOR = re.compile(
-    rf"\s*(?:[:=?]|\.{{3,}}|_{{3,}}|\s[-\u2014]{{1,2}}(?=\s))"
+    rf"\s*(?:[:?\u2192]|[-=]>|=|\.{{3,}}|_{{3,}}|\s[-\u2014]{{1,2}}(?=\s))"
     rf"(?:[ \t]*[\n\r]\s*(?:{BULLET.pattern})?|\s*){_REPLY}|\s+(?=\[[^\]\s]+\])"
 )
 _BEFORE_FINDING = re.compile(r"(?:[.;,/]|(?<!\w)(?:Question|Q):)\s+")
@@ -68,14 +71,14 @@ MOST_WORDS = 8
 """Words of a finding before its answer."""
 
 _BOX = re.compile(
-    r"(?P<open>\[\s{0,3}\]|\[\s?[\u2717\u2718]\s?\]|\(\s{1,3}\)|[\u2610\u25a1])"
-    r"|(?P<checked>\[\s?[xX\u2713\u2714*]\s?\]|\(\s?[xX\u2713\u2714]\s?\)|[\u2611\u2612\u25a0])"
+    rf"(?P<open>\[\s{{0,3}}\]|\[\s?{_CROSS}\s?\]|\(\s{{1,3}}\)|[\u2610\u25a1])"
+    rf"|(?P<checked>\[\s?(?:[xX*]|{_TICK})\s?\]|\(\s?(?:[xX]|{_TICK})\s?\)|[\u2611\u2612\u25a0])"
 )
 _SIGN = re.compile(
-    r"(?:(?<=[\s,;(])|^)(?:[(\[][-+?][)\]]\s?|[-+?\u00d8\u00f8\u2205])(?!ve\b)(?=[^\W\d_])"
+    rf"(?:(?<=[\s,;(])|^)(?:(?:[(\[][-+?][)\]]|{_CROSS}|{_TICK})\s?|[-+?\u00d8\u00f8\u2205])(?!ve\b)(?=[^\W\d_])"
     r"|(?:(?<=[\n\r])|(?<=[-:;,(]\s)|^)\?\s(?=[^\W\d_])"
 )
-_SIGN_KINDS = {"+": None, "?": "speculation"}
+_SIGN_KINDS = {"+": None, "?": "speculation", **dict.fromkeys("\u2713\u2714\u2705")}
 _LETTERS = "\u00d8\u00f8"
 """Signs that also begin names, such as that of \u00d8degaard."""
 _AFTER_NAME = re.compile(rf"[^;.\n\r]{{0,40}}?(?:[A-Z][a-z]|{_TELLS})")
@@ -83,7 +86,7 @@ _AFTER_NAME = re.compile(rf"[^;.\n\r]{{0,40}}?(?:[A-Z][a-z]|{_TELLS})")
 _KEY = re.compile(r"[^\W\d_][^:,;|\n\r]{0,40}:\s+")
 _ANSWERED_ITEM = re.compile(
     r"(?P<item>[^\W\d_](?:[^-+()\[\],;:.?=|\n\r]|-(?=\w)){0,60}?)"
-    rf"(?:\s*(?P<sign>[-+]|\([-+]\)|\[[-+]\])|\s+(?P<number>\d{{1,2}}(?:/10|\+)?)|\s+(?P<word>{_ANSWER.pattern}))"
+    rf"(?:\s*(?P<sign>[-+]|\([-+]\)|\[[-+]\]|{_CROSS}|{_TICK})|\s+(?P<number>x?\d{{1,2}}(?:/10|\+)?)|\s+(?P<word>{_ANSWER.pattern}))"
     r"(?:[\s,;./]+|$)",
     re.IGNORECASE,
 )
@@ -95,7 +98,7 @@ _NUMBERED = re.compile(
 """Words before a number that is a name, and no amount."""
 _AFTER_ITEM = re.compile(r"[;.](?:\s|$)")
 _AFTER_QUERY = re.compile(r"[;.](?:\s|$)|[,)]")
-_CHECK = re.compile(r"[xX\u2713\u2714\u2611\u2612]|\[[xX]\]|\([xX]\)")
+_CHECK = re.compile(rf"[xX\u2611\u2612]|{_TICK}|\[[xX]\]|\([xX]\)")
 
 
 def strip(text: str, start: int, end: int, marks: str = "") -> Offsets | None:
@@ -290,10 +293,10 @@ def _signs(text: str, start: int, end: int, signed: bool) -> list[Offsets | Answ
         is_name = _AFTER_NAME.match(text, sign.end(), end) or (before.endswith(":") and _TELLING.search(before))
         if sign[0] not in _LETTERS or (in_list and not is_name):
             signs.append(sign)
-    kinds = [_SIGN_KINDS.get(sign[0].strip("()[] "), "negation") for sign in signs]
+    kinds = [_SIGN_KINDS.get(sign[0].strip("()[] \ufe0f"), "negation") for sign in signs]
     begins = bool(signs) and signs[0].start() == start
     is_list = (signed and begins) or (len(signs) > 1 and (begins or None in kinds))
-    if not is_list and not any(sign[0][0] in "([?\u00d8\u00f8\u2205" for sign in signs):
+    if not is_list and not any(sign[0][0] not in "-+" for sign in signs):
         return []
     parts: list[Offsets | Answer] = []
     if first := strip(text, start, signs[0].start(), ":"):
