@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -122,10 +122,16 @@ class BrokenFamily(ValueError):
 
 
 @cache
+def _entry_points() -> tuple[EntryPoint, ...]:
+    """Return the entry points of families elsewhere. Finding them takes long: each distribution has a file of them."""
+    return tuple(sorted(entry_points(group=GROUP)))
+
+
+@cache
 def _installed() -> dict[str, str]:
     here = sorted(path.parent.name for path in (_PACKAGE / "families").glob("*/card.yaml"))
     families = {folder.replace("_", "-"): f"hf_localattn.families.{folder}" for folder in here}
-    for point in sorted(entry_points(group=GROUP)):
+    for point in _entry_points():
         families.setdefault(point.name, point.value)
     return families
 
@@ -140,7 +146,7 @@ def family_packages() -> dict[str, str]:
 
 def family_clashes() -> list[tuple[str, str]]:
     """Return name and package of each family that is left out, because another one has its name."""
-    points = [(point.name, point.value) for point in entry_points(group=GROUP)]
+    points = [(point.name, point.value) for point in _entry_points()]
     return [(name, package) for name, package in points if family_packages()[name] != package]
 
 
@@ -169,6 +175,7 @@ def package_folder(package: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
+@cache
 def add_models(package: str) -> None:
     """Make the files in `models/` of a family's package modules of `hf_localattn.models`, as their imports need.
 
@@ -196,9 +203,7 @@ def model_file(name: str) -> Path | None:
 def packages_of(files: Iterable[Path]) -> list[str]:
     """Return the packages of families elsewhere that have one of these model files, with their versions."""
     folders = {path.parent.parent for path in files}
-    versions = {
-        point.value: f"{point.dist.name} {point.dist.version}" for point in entry_points(group=GROUP) if point.dist
-    }
+    versions = {point.value: f"{point.dist.name} {point.dist.version}" for point in _entry_points() if point.dist}
     packages = []
     for package in family_packages().values():
         with suppress(ImportError):  # told when the family is used

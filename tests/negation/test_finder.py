@@ -108,7 +108,7 @@ ODD = {
     "mixed line ends": "No fever\rno rash\r\nno cough\nno pain\u2028no edema",
     "another language": "\u0646\u0641\u06cc \u062a\u0628. \u6ca1\u6709\u53d1\u70e7\u3002 Kein Fieber.",
     "combining marks": "no e\u0301de\u0300me, no fie\u0300vre",
-    "many cues": "no fever and " * 60,
+    "many cues": "no fever or chills or cough and " * 24,
 }
 
 
