@@ -91,11 +91,11 @@ _ANSWERED_ITEM = re.compile(
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(
-    r"\b(?:bed|category|class|cycle|day|grade|group|level|month|no|number|phase|room|score|stage|time|type|visit|week|year"
-    r"|zone)$",
+    r"\b(?:apgar|bed|category|class|cycle|day|grade|group|level|month|no|number|phase|pod|room|score|stage|temp(?:erature)?"
+    r"|time|type|visit|week|year|zone)$",
     re.IGNORECASE,
 )
-"""Words before a number that is a name, and no amount."""
+"""Words before a number that is no amount."""
 _AFTER_ITEM = re.compile(r"[;.](?:\s|$)")
 _AFTER_QUERY = re.compile(r"[;.](?:\s|$)|[,)]")
 _CHECK = re.compile(rf"[xX\u2611\u2612]|{_TICK}|\[[xX]\]|\([xX]\)")
@@ -166,7 +166,8 @@ def _whole_pair(text: str, start: int, end: int) -> list[Offsets | Answer]:
     if _PROSE.search(before):
         return []
     answer = _whole_answer(text, mark.end(), end)
-    return [Answer(_kind(answer), answer.span(), ((start, mark.start()),), (start, end))] if answer else []
+    finding = (start, mark.start())
+    return [Answer(_kind(text, finding, answer), answer.span(), (finding,), (start, end))] if answer else []
 
 
 def _pair(text: str, start: int, end: int) -> tuple[Answer, int] | None:
@@ -182,7 +183,7 @@ def _pair(text: str, start: int, end: int) -> tuple[Answer, int] | None:
             return None
         place = mark.end()
     offsets = (finding.start(), finding.start() + len(finding[0].rstrip()))
-    return Answer(_kind(answer), answer.span(), (offsets,), (finding.start(), answer.end())), place
+    return Answer(_kind(text, offsets, answer), answer.span(), (offsets,), (finding.start(), answer.end())), place
 
 
 def _match_pair(text: str, start: int, end: int) -> tuple[re.Match[str] | None, re.Match[str] | None]:
@@ -200,8 +201,15 @@ def _is_finding(text: str) -> bool:
     return is_short and not _PROSE.search(text, 0, text.rfind(",") + 1)
 
 
-def _kind(answer: re.Match[str]) -> str | None:
-    return None if answer.lastgroup == "yes" else answer.lastgroup
+def _is_number(finding: str, answer: str) -> bool:
+    """Return True for a number that is a name or a result: `stage 0`."""
+    return answer[-1:].isdigit() and bool(_NUMBERED.search(finding))
+
+
+def _kind(text: str, finding: Offsets, answer: re.Match[str]) -> str | None:
+    """Return what an answer says of a finding; None if it is there, or if the answer is a number that says nothing."""
+    is_there = answer.lastgroup == "yes" or _is_number(text[slice(*finding)], answer[0])
+    return None if is_there else answer.lastgroup
 
 
 def _whole_answer(text: str, start: int, end: int) -> re.Match[str] | None:
@@ -272,7 +280,7 @@ def _choice(
         return [Answer(None, boxes[0].span(), (finding,), (finding[0], boxes[-1].end()))]
     ((answer, _),) = checked
     end = max(boxes[-1].end(), answers[-1].end())
-    return [Answer(_kind(answer), answer.span(), (finding,), (finding[0], end))]
+    return [Answer(_kind(text, finding, answer), answer.span(), (finding,), (finding[0], end))]
 
 
 def _last_answer(text: str, start: int, end: int) -> re.Match[str] | None:
@@ -326,7 +334,7 @@ def _answers_behind(text: str, start: int, end: int, signed: bool) -> list[Offse
         place = item.end()
     spans = [item.span(item.lastgroup or 0) for item in items]
     answers = [
-        None if item["number"] and _NUMBERED.search(item["item"]) else _whole_answer(text, *span)
+        None if _is_number(item["item"], item["number"] or "") else _whole_answer(text, *span)
         for item, span in zip(items, spans, strict=True)
     ]
     is_list = any(answers) if all(item["number"] for item in items) else len(items) > 1
@@ -334,7 +342,8 @@ def _answers_behind(text: str, start: int, end: int, signed: bool) -> list[Offse
         return []
     parts: list[Offsets | Answer] = [(start, key.end())] if key else []
     for item, span, answer in zip(items, spans, answers, strict=True):
-        parts.append(Answer(answer and _kind(answer), span, (item.span("item"),), item.span()))
+        finding = item.span("item")
+        parts.append(Answer(answer and _kind(text, finding, answer), span, (finding,), item.span()))
     return parts
 
 
@@ -362,7 +371,7 @@ def _row(text: str, start: int, end: int, header: list[Offsets]) -> tuple[list[O
     if not any(choices) and len(names) == len(filled) > 1 and all(answers):  # findings above their answers
         both = (header[0][0], end)
         pairs: list[Offsets | Answer] = [
-            Answer(_kind(answer), answer.span(), (name,), both)
+            Answer(_kind(text, name, answer), answer.span(), (name,), both)
             for name, answer in zip(names, answers, strict=True)
             if answer
         ]
@@ -373,22 +382,24 @@ def _row(text: str, start: int, end: int, header: list[Offsets]) -> tuple[list[O
     if len(checks) == 1 and len(cells) <= len(header) and filled[0] == cells[0] and not is_wide:
         choice, checked = checks[0]
         if choice:
-            return [Answer(_kind(choice), checked, (cells[0],), sentence)], header
+            return [Answer(_kind(text, cells[0], choice), checked, (cells[0],), sentence)], header
     if len(filled) > 1 and all(answers):  # "Yes | No", without a name of the first column
         return [Answer(None, sentence, (), sentence)], [(start, start), *filled] if filled[0] == cells[0] else cells
     chosen = [answer for answer in answers[1:] if answer]
     is_paired = (
         all(answers[1::2]) and not any(answers[::2]) and len(filled) == 2 * len(chosen)
     )  # "Fever | no | Rash | yes"
-    if (is_paired or (len(chosen) == 1 and not answers[0])) and filled[0] == cells[0]:
+    is_same = bool(names) and not any(choices) and len({answer.lastgroup for answer in chosen}) == 1
+    if (is_paired or ((len(chosen) == 1 or is_same) and not answers[0])) and filled[0] == cells[0]:
         parts: list[Offsets | Answer] = []
-        for cell, answer in zip(filled[::2] if is_paired else filled[:1], chosen, strict=True):
+        for cell, answer in zip(filled[::2] if is_paired else filled[:1], chosen, strict=False):
             before, finding = _last_finding(text, *cell)
             if finding is None:
                 return [], cells
             parts += filter(None, [before])
-            parts.append(Answer(_kind(answer), answer.span(), (finding,), (finding[0], answer.end())))
-        rest = [] if is_paired else [cell for cell in filled[1:] if cell[0] != chosen[0].start()]
+            kind = _kind(text, finding, answer)
+            parts.append(Answer(kind, answer.span(), (finding,), (finding[0], answer.end())))
+        rest = [cell for cell, answer in zip(filled[1:], answers[1:], strict=True) if not (answer or is_paired)]
         return parts + rest, header or cells
     if len(chosen) > 1:  # "Symptom | Yes | No"
         return [Answer(None, sentence, (), sentence)], cells

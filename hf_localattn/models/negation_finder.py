@@ -185,6 +185,8 @@ class NegationFinder:
                 limited = limit_scope(reading.convention, sentences[index], cue.words, scope)
                 if whole.type != "affix":
                     limited = [inside and word not in whole.words for word, inside in enumerate(limited)]
+                elif reading.convention == "notes":  # "asymptomatic gallstones" are there
+                    limited = [word in whole.words for word in range(len(limited))]
                 if cue.is_term and not any(limited):
                     limited = clause_beside(sentences[index], cue.words)
                 findings[index].append(Finding(whole, score, limited, scope_score))
