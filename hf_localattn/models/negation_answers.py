@@ -14,7 +14,7 @@ from .negation_text import Offsets
 class Answer:
     """Findings and their answer."""
 
-    kind: str | None  # "negation" or "speculation"; None if the findings are affirmed
+    kind: str | None  # "negation" or "speculation"; None if the findings are affirmed, or nothing is said
     cue: Offsets  # characters of the answer
     findings: tuple[Offsets, ...]
     sentence: Offsets
@@ -30,8 +30,12 @@ _NO = (
 )
 _YES = rf"yes|y|positive|pos|present|true|reactive|detected|\(\+\)|\+{{1,4}}|\+ve|{_TICK}"
 _MAYBE = r"possible|possibly|probable|probably|suspected|uncertain|unclear|equivocal|indeterminate|maybe|\?"
+_OR = r"(?:\s?/\s?|\s+or\s+)"
+_UNFILLED = rf"n/a|(?:{_NO}){_OR}(?:{_YES})|(?:{_YES}){_OR}(?:{_NO})"
 _ANSWER = re.compile(
-    rf"\[?(?:(?P<negation>{_NO})|(?P<yes>{_YES})|(?P<speculation>{_MAYBE}))(?![\w+-]|[.,]\d)\]?", re.IGNORECASE
+    rf"\[?(?:(?P<unfilled>{_UNFILLED})|(?P<negation>{_NO})|(?P<yes>{_YES})|(?P<speculation>{_MAYBE}))"
+    r"(?![\w+-]|[.,]\d|(?<=\b\w)/\w\b)\]?",  # "N/V" has no answer
+    re.IGNORECASE,
 )
 _AFTER_ANSWER = re.compile(
     r"\s*(?:$|[;,.]\s*(?=\S|$)|\s[-\u2014]+\s+|\|\s*)|\s*(?=\(|s/p\b|status\s+post\b)|\t\s*| {2,}"
@@ -55,8 +59,9 @@ _BEFORE_FINDING = re.compile(r"(?:[.;,/]|(?<!\w)(?:Question|Q):)\s+")
 _LAST_MARK = re.compile(r"(?<!\s)\s*[;,]\s*")  # begins once in a run of blanks
 _WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
 _TELLS = (
-    r"\b(?:has|have|had|is|are|was|were|does|did|presents?|presented|reports?|reported|complains?|complained|states?|seen"
-    r"|came|admitted|takes?|feels?|felt|he|she|they|patient|pt|name|dr|doctor|surgeon|physician|nurse)\b"
+    r"\b(?:has|have|had|is|are|was|were|does|did|presents?|presented|reports?|reported|complains?|complained|state[sd]?"
+    r"|says?|said|tells?|told|ask(?:s|ed)|answered|repl(?:y|ies|ied)|thinks?|thought|seen|came|admitted|takes?|feels?|felt"
+    r"|he|she|they|patient|pt|name|dr|doctor|surgeon|physician|nurse)\b"
 )
 _TELLING = re.compile(_TELLS, re.IGNORECASE)
 _PROSE = re.compile(rf"{_TELLS}|\b(?:with|for|since|today|yesterday|ago|p[ms]h|hpi|s/p|c/o)\b|\d", re.IGNORECASE)
@@ -85,9 +90,9 @@ _AFTER_NAME = re.compile(rf"[^;.\n\r]{{0,40}}?(?:[A-Z][a-z]|{_TELLS})")
 
 _KEY = re.compile(r"[^\W\d_][^:,;|\n\r]{0,40}:\s+")
 _ANSWERED_ITEM = re.compile(
-    r"(?P<item>[^\W\d_](?:[^-+()\[\],;:.?=|\n\r]|-(?=\w)){0,60}?)"
+    r"(?!(?:or|nor|so|then|if|when|because)\b)(?P<item>[^\W\d_](?:[^-+()\[\],;:.?=|\n\r]|-(?=\w)){0,60}?)"
     rf"(?:\s*(?P<sign>[-+]|\([-+]\)|\[[-+]\]|{_CROSS}|{_TICK})|\s+(?P<number>x?\d{{1,2}}(?:/10|\+)?)|\s+(?P<word>{_ANSWER.pattern}))"
-    r"(?:[\s,;./]+|$)",
+    r"(?:[\s,;./]+(?:(?:and|but)\s+)?|$)",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(
@@ -207,8 +212,8 @@ def _is_number(finding: str, answer: str) -> bool:
 
 
 def _kind(text: str, finding: Offsets, answer: re.Match[str]) -> str | None:
-    """Return what an answer says of a finding; None if it is there, or if the answer is a number that says nothing."""
-    is_there = answer.lastgroup == "yes" or _is_number(text[slice(*finding)], answer[0])
+    """Return what an answer says of a finding; None if it is there, or if the answer says nothing."""
+    is_there = answer.lastgroup in ("unfilled", "yes") or _is_number(text[slice(*finding)], answer[0])
     return None if is_there else answer.lastgroup
 
 
@@ -333,11 +338,14 @@ def _answers_behind(text: str, start: int, end: int, signed: bool) -> list[Offse
         items.append(item)
         place = item.end()
     spans = [item.span(item.lastgroup or 0) for item in items]
+    are_signs = all(item["sign"] for item in items)
+    dashes = [not are_signs and text[span[0] - 1 : span[1] + 1] == " - " for span in spans]
     answers = [
-        None if _is_number(item["item"], item["number"] or "") else _whole_answer(text, *span)
-        for item, span in zip(items, spans, strict=True)
+        None if is_dash or _is_number(item["item"], item["number"] or "") else _whole_answer(text, *span)
+        for item, span, is_dash in zip(items, spans, dashes, strict=True)
     ]
     is_list = any(answers) if all(item["number"] for item in items) else len(items) > 1
+    is_list = is_list or any(answer and answer.lastgroup == "unfilled" for answer in answers)
     if place < end or not (signed or is_list):
         return []
     parts: list[Offsets | Answer] = [(start, key.end())] if key else []
