@@ -87,6 +87,8 @@ def searches() -> str:
         if "comparison" in run:
             comparison = TypeAdapter(Comparison).validate_python(run["comparison"])
             rows += [[run["task"], comparison.score, *candidate.cells()] for candidate in comparison.rows]
+    if not rows:
+        raise ValueError("No record has the comparison of a search.")
     return markdown_table(["rows", "score", "recipe", "value", "95 % interval", "seconds", "MB"], rows)
 
 

@@ -31,12 +31,14 @@ def encoder_of(model: Any) -> nn.Module | None:
 
 
 def mean_layers(encoder: nn.Module, rows: Sequence[Row]) -> np.ndarray:
-    """Return the mean over its tokens of each layer's states, for each row (N, S, H)."""
-    means: list[Any] = [None] * len(rows)
-    for indices, states in _states(encoder, rows):
+    """Return the mean over its tokens of each layer's states, for each row (N, S, H); 0 for a row without tokens."""
+    filled = [index for index, row in enumerate(rows) if len(row["input_ids"])]
+    means: dict[int, Any] = {}
+    for indices, states in _states(encoder, [rows[index] for index in filled]):
         for index, mean in zip(indices, states.mean(2).numpy(), strict=True):
-            means[index] = mean
-    return np.stack(means)
+            means[filled[index]] = mean
+    nothing = np.zeros_like(next(iter(means.values())))
+    return np.stack([means.get(index, nothing) for index in range(len(rows))])
 
 
 def token_layers(encoder: nn.Module, rows: Sequence[Row], positions: Sequence[np.ndarray]) -> list[np.ndarray]:

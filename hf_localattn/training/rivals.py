@@ -90,10 +90,9 @@ def pair_features(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the cosine (N, 1) of the means of the last layer (N, S, H) of two texts."""
-    a, b = first[:, -1], second[:, -1]
-    lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
-    return ((a * b).sum(-1) / np.maximum(lengths, 1e-12))[:, None]
+    """Return the cosine (...) of vectors (..., H)."""
+    lengths = np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1)
+    return np.einsum("...h,...h->...", first, second) / np.maximum(lengths, 1e-12)
 
 
 def sentences_of(text: str) -> list[str]:
@@ -249,7 +248,7 @@ def _fit_pairs(evaluation: Evaluation, encoder: Any) -> dict[str, Mapping[str, A
         sides[name] = [_read(encoder, evaluation, rows[column][:]) for column in ("text", "text_pair")]
     return {
         "linear": _fit(evaluation, {name: pair_features(*pair) for name, pair in sides.items()}, indices),
-        "cosine": _fit(evaluation, {name: cosines(*pair) for name, pair in sides.items()}, indices),
+        "cosine": _fit(evaluation, {name: cosines(a[:, -1:], b[:, -1:]) for name, (a, b) in sides.items()}, indices),
     }
 
 
@@ -258,10 +257,9 @@ def _compare_choices(evaluation: Evaluation, encoder: Any) -> dict[str, np.ndarr
     outputs = {}
     for name, split in evaluation.splits.items():
         if name != "train":
-            count = len(split.rows[0]["choices"])
-            contexts = np.repeat(_read(encoder, evaluation, split.rows["context"][:]), count, axis=0)
-            choices = _read(encoder, evaluation, [choice for row in split.rows["choices"] for choice in row])
-            outputs[name] = cosines(contexts, choices).reshape(-1, count)
+            contexts = _read(encoder, evaluation, split.rows["context"][:])[:, -1]
+            choices = _read(encoder, evaluation, [choice for row in split.rows["choices"] for choice in row])[:, -1]
+            outputs[name] = cosines(contexts[:, None], choices.reshape(len(contexts), -1, choices.shape[-1]))
     return outputs
 
 
