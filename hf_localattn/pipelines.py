@@ -33,13 +33,18 @@ class InstalledNegationPipeline(NegationPipeline):
     """The pipeline "negation", with a warning of texts that the package's own model does not read.
 
     Raises:
-        ValueError: There is no such device. Transformers would take the CPU in place of a number.
+        ValueError: There is no such device (transformers would take the CPU in place of a number), or an exported
+            graph, which runs on the CPU, got another one.
     """
 
     def __init__(self, *args: Any, device: Any = None, **kwargs: Any):
         super().__init__(*args, device=device, **kwargs)
         if isinstance(device, int) and device >= 0 and self.device.type == "cpu":
             raise ValueError(f"`device` is {device}, but PyTorch has no accelerator here: leave it out.")
+        if isinstance(self.model, OnnxModel):
+            if device is not None and self.device.type != "cpu":
+                raise ValueError(f"`device` is {device!r}, but an exported graph runs on the CPU: leave it out.")
+            self.device = self.model.device
 
     def preprocess(self, text: Any, **settings: Any) -> dict[str, Any]:
         """Check that the input is a text, once with a warning if it is not English."""

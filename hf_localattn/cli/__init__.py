@@ -87,7 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         except typer.TyperException as error:
             place = getattr(error, "ctx", None)
             remedy = "" if place is None else f" -- See `{place.command_path} --help`."
-            if not (option := getattr(error, "option_name", None) or "--").startswith("--") or " " in option:
+            if (
+                hasattr(error, "possibilities") and getattr(place, "info_name", None) == negation.__name__
+            ):  # an unknown option
                 remedy = " -- Put `--` before a text that begins with a hyphen."
             message = error.format_message().replace("Value error, ", "")  # pydantic's, of options with choices
             raise ValueError(message + remedy) from error

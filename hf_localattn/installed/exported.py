@@ -118,13 +118,6 @@ class OnnxModel(nn.Module):
         values = map(torch.from_numpy, self.graph.run(self.graph.output_names, arrays))
         return ModelOutput(zip(self.graph.output_names, values, strict=True))
 
-    def to(self, *args: Any, **kwargs: Any) -> OnnxModel:
-        """Return the model; raise `ValueError` for another device than the CPU."""
-        for device in (*args, *kwargs.values()):
-            if isinstance(device, str | torch.device) and torch.device(device).type != "cpu":
-                raise ValueError(f"The device is {str(device)!r}, but a graph runs on the CPU: leave it out.")
-        return self
-
     def can_generate(self) -> bool:
         """Return False: no exported model generates text."""
         return False

@@ -116,22 +116,34 @@ def is_json(content: str) -> bool:
 
 
 def is_csv(content: str, column: str) -> bool:
-    """Return True for rows below a header of names: one of them is the column, or no row has fewer cells.
+    """Return True for rows below a header: one of its names is the column, or all are words and the rows fit them.
 
     Cells between tabs or bars may as well be a table of a note, and so may findings with their answers.
     """
-    lines = content.splitlines()
-    header = _HEADER.fullmatch(lines[0])
-    if not header or len(lines) < 2:
+    content = content.lstrip("\r\n")
+    first, *others = content.splitlines()
+    if not others:
+        return False
+    if any(column in [name.strip(' "') for name in names] for names in map(first.split, ",;\t|") if len(names) > 1):
+        return True
+    header = _HEADER.fullmatch(first)
+    if not header or header["mark"] not in ",;":
         return False
     from hf_localattn.models.negation_answers import read_answers  # would slow down `--help`
 
-    mark = header["mark"]
-    with suppress(csv.Error):
-        names, *rows = csv.reader(StringIO(content, newline=""), delimiter=mark, strict=True)
-        is_even = mark in ",;" and all(not row or len(row) >= len(names) for row in rows)
-        return column in names or (is_even and not read_answers(lines[0], (0, len(lines[0])), [], signed=False)[0])
-    return False
+    if read_answers(first, (0, len(first)), [], signed=False)[0]:
+        return False
+    with suppress(csv.Error):  # a cell over the limit
+        rows = csv.reader(StringIO(content, newline=""), delimiter=header["mark"])
+        count = len(next(rows))
+        return all(_fits(row, count) for row in rows if row)
+    return True
+
+
+def _fits(row: list[str], count: int) -> bool:
+    """Return True for a row of so many cells, or more behind a number, unless a blank behind a comma shows prose."""
+    is_row = len(row) == count or (len(row) > count and row[0].strip().isdecimal())
+    return is_row and not row[1][:1].isspace()
 
 
 def decode(content: bytes, name: str) -> str:

@@ -210,6 +210,15 @@ def test_a_graph_and_a_number_without_accelerator_are_refused_together(device):
         pipeline(NEGATION, device=device)
 
 
+def test_a_graph_answers_where_transformers_takes_a_gpu(monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(pipelines, "uses_onnx", lambda: True)
+    monkeypatch.setattr("transformers.pipelines.base.is_torch_cuda_available", lambda: True)
+    run = pipeline(NEGATION)
+    assert isinstance(run.model, OnnxModel)
+    assert run("No fever.")
+
+
 # --- checkpoints that name pipelines
 
 FRESH = """

@@ -78,6 +78,8 @@ REFUSED = {
     "a column of a text": (["No.", "--text_column", "note"], "text_column"),
     "lines of a text": (["No.", "--lines"], "lines"),
     "a text like an option": (["-fever -chills"], "`--`"),
+    "a text like a long option": (["--fever"], "`--`"),
+    "an option without its value": (["No.", "--model"], "requires an argument(?!.*`--`)"),
     "a text that is quoted": (["No. No.", "--max_characters", "3"], "text 'No. No.'.*max_characters"),
 }
 
@@ -131,7 +133,15 @@ def test_rows_keep_their_columns(name, tmp_path, capsys):
     assert [table[0][name] for name in PLACES] == ["4", "7", "8", "11"]
 
 
-NO_ROWS = ["Fever,no\ncough,yes", "Heart\tnormal\nLungs\tclear", "Fever,\nno cough", "id,text", 'She,too\nsaid "no"']
+NO_ROWS = [
+    "Fever,no\ncough,yes",
+    "Heart\tnormal\nLungs\tclear",
+    "Fever,\nno cough",
+    "id,text",
+    'She,too\nsaid "no"',
+    "Fever,chills\nno cough, no rash",
+    "Fever,chills\nnausea,vomiting,rash",
+]
 
 
 @pytest.mark.parametrize("content", NO_ROWS)
@@ -175,6 +185,10 @@ WRONG = {
     "a long cell": ("a.csv", "text\n" + "no " * 50_000, "limit.*jsonl"),
     "csv": ("a.txt", "id,note\n1,No fever, no cough\n", "CSV"),
     "csv between tabs": ("a.txt", "id\ttext\n1\tNo fever", "CSV"),
+    "csv of pandas": ("a.txt", ",id,text\n0,1,No fever\n", "CSV"),
+    "csv with blanks": ("a.txt", "\nnote-id, text,\n1,No fever,\n", "CSV"),
+    "csv with an open quote": ("a.txt", 'id,note\n1,"No fever\n', "CSV"),
+    "csv with a long cell": ("a.txt", "id,note\n1," + "no " * 50_000, "CSV"),
     "json": ("a.json", '[{"text": "no"}]', "jsonl"),
     "json lines": ("a.txt", '{"text": "no"}\n{"text": "no"}', "jsonl"),
     "json over lines": ("a.txt", '{\n"text": "no"\n}\n{\n"text": "no"\n}', "jsonl"),

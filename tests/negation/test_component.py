@@ -1,6 +1,7 @@
 """The spaCy component `hf_localattn_negation`: extensions, batches, saving, and bad input."""
 
 import ast
+import os
 import pickle
 import subprocess
 from functools import partial
@@ -290,7 +291,8 @@ def test_several_processes_do_not_wait_for_threads_of_their_parent(method, tmp_p
             part.save_pretrained(tmp_path / "model")
         models.append(str(tmp_path / "model"))
     command = [*bare_python("tests.warm_runs"), "-c", PROCESSES, method, *models]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    threads = os.environ | {"OMP_NUM_THREADS": "2"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=threads)
     assert done.returncode == 0, done.stderr
 
 
