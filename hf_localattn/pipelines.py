@@ -37,6 +37,8 @@ class InstalledNegationPipeline(NegationPipeline):
             graph, which runs on the CPU, got another one.
     """
 
+    device: torch.device
+
     def __init__(self, *args: Any, device: Any = None, **kwargs: Any):
         super().__init__(*args, device=device, **kwargs)
         if isinstance(device, int) and device >= 0 and self.device.type == "cpu":
