@@ -105,6 +105,8 @@ def negation(
             raise ValueError(f"{source.name}: has a column 'negations' already: rename it, or write a --table.")
         if as_table and (taken := [name for name in CELLS if name in source.row and name != source.column]):
             raise ValueError(f"{source.name}: has a column {taken[0]!r} already: rename it, or write --json.")
+        if as_table and (columns := kept(source)).keys() != (first := kept(sources[0])).keys():
+            raise ValueError(f"{source.name}: has the columns {[*columns]}, not {[*first]}: write a table for each.")
     try:
         write_table = Table().lines if as_table else None
         for source, findings in zip(sources, find.pipe(source.text for source in sources), strict=True):
@@ -155,16 +157,21 @@ class Table:
 
     def lines(self, source: Source, findings: Any) -> str:
         """Return the lines of a text, below the names of columns if it is the first."""
-        kept = {name: value for name, value in source.row.items() if name != source.column}
+        row = kept(source)
         rows: list[list[Any]] = []
         if self.columns is None:
-            self.columns = list(kept)
+            self.columns = list(row)
             rows.append([*self.columns, *CELLS])
-        if list(kept) != self.columns:
-            raise ValueError(f"{source.name}: its columns are not {', '.join(self.columns)}: write a table for each.")
         for finding in findings or [None]:
-            rows.append([*kept.values(), *([""] * len(CELLS) if finding is None else cells(finding))])
+            rows.append(
+                [*(row[name] for name in self.columns), *([""] * len(CELLS) if finding is None else cells(finding))]
+            )
         return visible(format_csv(rows)).removesuffix("\n")
+
+
+def kept(source: Source) -> dict[str, Any]:
+    """Return the columns of a row without its text."""
+    return {name: value for name, value in source.row.items() if name != source.column}
 
 
 def cells(finding: Mapping[str, Any]) -> list[Any]:

@@ -212,3 +212,12 @@ def test_a_table_has_no_two_columns_of_one_name(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["negation", str(tmp_path / "notes.csv"), "--table"])
     assert "notes.csv, line 2: has a column 'score' already" in capsys.readouterr().err
+
+
+def test_rows_of_a_table_have_the_same_columns(tmp_path, capsys):
+    (tmp_path / "notes.jsonl").write_text('{"id": 1, "text": "No."}\n{"age": 3, "text": "No."}\n')
+    with pytest.raises(SystemExit):
+        main(["negation", str(tmp_path / "notes.jsonl"), "--table"])
+    written = capsys.readouterr()
+    assert not written.out
+    assert "line 2: has the columns ['age'], not ['id']" in written.err
