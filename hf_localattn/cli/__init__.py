@@ -87,9 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except typer.TyperException as error:
             place = getattr(error, "ctx", None)
             remedy = "" if place is None else f" -- See `{place.command_path} --help`."
-            if (
-                hasattr(error, "possibilities") and getattr(place, "info_name", None) == negation.__name__
-            ):  # an unknown option
+            is_unknown = hasattr(error, "possibilities")  # the option
+            if is_unknown and place is not None and place.info_name == negation.__name__:
                 remedy = " -- Put `--` before a text that begins with a hyphen."
             message = error.format_message().replace("Value error, ", "")  # pydantic's, of options with choices
             raise ValueError(message + remedy) from error

@@ -206,15 +206,13 @@ def _is_finding(text: str) -> bool:
     return is_short and not _PROSE.search(text, 0, text.rfind(",") + 1)
 
 
-def _is_number(finding: str, answer: str) -> bool:
-    """Return True for a number that is a name or a result: `stage 0`."""
-    return answer[-1:].isdigit() and bool(_NUMBERED.search(finding))
-
-
 def _kind(text: str, finding: Offsets, answer: re.Match[str]) -> str | None:
-    """Return what an answer says of a finding; None if it is there, or if the answer says nothing."""
-    is_there = answer.lastgroup in ("unfilled", "yes") or _is_number(text[slice(*finding)], answer[0])
-    return None if is_there else answer.lastgroup
+    """Return what an answer says of a finding; None if it is there, or if the answer says nothing, as in `stage 0`."""
+    if answer.lastgroup in ("unfilled", "yes") or (
+        answer[0][-1].isdigit() and _NUMBERED.search(text[slice(*finding)])
+    ):
+        return None
+    return answer.lastgroup
 
 
 def _whole_answer(text: str, start: int, end: int) -> re.Match[str] | None:
@@ -339,19 +337,18 @@ def _answers_behind(text: str, start: int, end: int, signed: bool) -> list[Offse
         place = item.end()
     spans = [item.span(item.lastgroup or 0) for item in items]
     are_signs = all(item["sign"] for item in items)
-    dashes = [not are_signs and text[span[0] - 1 : span[1] + 1] == " - " for span in spans]
     answers = [
-        None if is_dash or _is_number(item["item"], item["number"] or "") else _whole_answer(text, *span)
-        for item, span, is_dash in zip(items, spans, dashes, strict=True)
+        _whole_answer(text, *span) if are_signs or text[span[0] - 1 : span[1] + 1] != " - " else None for span in spans
     ]
-    is_list = any(answers) if all(item["number"] for item in items) else len(items) > 1
+    findings = [item.span("item") for item in items]
+    kinds = [answer and _kind(text, finding, answer) for finding, answer in zip(findings, answers, strict=True)]
+    is_list = any(kinds) if all(item["number"] for item in items) else len(items) > 1
     is_list = is_list or any(answer and answer.lastgroup == "unfilled" for answer in answers)
     if place < end or not (signed or is_list):
         return []
     parts: list[Offsets | Answer] = [(start, key.end())] if key else []
-    for item, span, answer in zip(items, spans, answers, strict=True):
-        finding = item.span("item")
-        parts.append(Answer(answer and _kind(text, finding, answer), span, (finding,), item.span()))
+    for item, span, finding, kind in zip(items, spans, findings, kinds, strict=True):
+        parts.append(Answer(kind, span, (finding,), item.span()))
     return parts
 
 

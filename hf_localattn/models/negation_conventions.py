@@ -124,9 +124,16 @@ def _of_finding(words: Sequence[str], first: int, last: int, scope: Sequence[boo
             stops.append(last + 1 + index)
     stop = min(stops, default=len(words))
     if True in scope and True not in scope[:stop]:  # "gallbladder absent s/p cholecystectomy"
-        begin = max((index + 1 for index, word in enumerate(words[:first]) if word in CLAUSE_MARKS), default=0)
-        return [begin <= index < first for index in range(len(words))]
+        before = clause_before(words, first)
+        return [index in before for index in range(len(words))]
     return [inside and index < stop for index, inside in enumerate(scope)]
+
+
+def clause_before(words: Sequence[str], index: int) -> range:
+    """Return the words of a clause before one of its words."""
+    return range(
+        max((place + 1 for place, word in enumerate(words[:index]) if word in CLAUSE_MARKS), default=0), index
+    )
 
 
 def _is_passive(words: Sequence[str], first: int, last: int) -> bool:

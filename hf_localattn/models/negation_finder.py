@@ -13,7 +13,7 @@ from typing import Any
 
 from .cue_markers import ANY_MARKER, CUE_MARKER
 from .negation_answers import Answer
-from .negation_conventions import CLAUSE_MARKS, is_cue, limit_scope, whole_cue
+from .negation_conventions import CLAUSE_MARKS, clause_before, is_cue, limit_scope, whole_cue
 from .negation_labels import INSIDE, SCOPE_LABELS, FoundCue, WordLabeler, group_cues
 from .negation_lines import split_notes
 from .negation_reading import Reading
@@ -217,10 +217,10 @@ class NegationFinder:
 
 def clause_beside(words: Sequence[str], cue: Sequence[int]) -> list[bool]:
     """Return the scope of a term for which the model has none: the words behind it up to a mark, or those before."""
-    marks = [-1, *(index for index, word in enumerate(words) if word in CLAUSE_MARKS), len(words)]
-    before = range(marks[bisect_left(marks, cue[0]) - 1] + 1, cue[0])
-    behind = range(cue[-1] + 1, marks[bisect_left(marks, cue[-1] + 1)])
-    return [index in (behind or before) for index in range(len(words))]
+    after = range(cue[-1] + 1, len(words))
+    behind = range(after.start, next((index for index in after if words[index] in CLAUSE_MARKS), after.stop))
+    scope = behind or clause_before(words, cue[0])
+    return [index in scope for index in range(len(words))]
 
 
 def describe(text: str, piece: Piece, finding: Finding) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -99,19 +99,24 @@ def negation(
 
     with loading("model", model or "negation"):
         find = finder(model, **settings)
+    columns = [*kept(sources[0])]
     for source in sources:
         find.reading.check_text(source.text, source.name)
         if "negations" in source.row and not as_table:
             raise ValueError(f"{source.name}: has a column 'negations' already: rename it, or write a --table.")
         if as_table and (taken := [name for name in CELLS if name in source.row and name != source.column]):
             raise ValueError(f"{source.name}: has a column {taken[0]!r} already: rename it, or write --json.")
-        if as_table and (columns := kept(source)).keys() != (first := kept(sources[0])).keys():
-            raise ValueError(f"{source.name}: has the columns {[*columns]}, not {[*first]}: write a table for each.")
+        if as_table and {*kept(source)} != {*columns}:
+            raise ValueError(
+                f"{source.name}: has the columns {[*kept(source)]}, not {columns}: write a table for each."
+            )
     try:
-        write_table = Table().lines if as_table else None
+        if as_table:
+            print(table_lines([[*columns, *CELLS]]), flush=True)
         for source, findings in zip(sources, find.pipe(source.text for source in sources), strict=True):
-            if write_table is not None:
-                written = write_table(source, findings)
+            if as_table:
+                row = [source.row[name] for name in columns]
+                written = table_lines([*row, *cells(finding)] for finding in findings or [{}])
             elif as_json or source.column is not None:
                 written = visible(json.dumps({**source.row, "negations": findings}, ensure_ascii=False))
             else:
@@ -149,24 +154,9 @@ def read_terms(path: Path | None) -> Any:
     return {} if path is None else parse_yaml(read_utf8(path), str(path))
 
 
-class Table:
-    """CSV with a line for each cue, which begins with the other columns of its row."""
-
-    def __init__(self) -> None:
-        self.columns: list[str] | None = None
-
-    def lines(self, source: Source, findings: Any) -> str:
-        """Return the lines of a text, below the names of columns if it is the first."""
-        row = kept(source)
-        rows: list[list[Any]] = []
-        if self.columns is None:
-            self.columns = list(row)
-            rows.append([*self.columns, *CELLS])
-        for finding in findings or [None]:
-            rows.append(
-                [*(row[name] for name in self.columns), *([""] * len(CELLS) if finding is None else cells(finding))]
-            )
-        return visible(format_csv(rows)).removesuffix("\n")
+def table_lines(rows: Iterable[Sequence[Any]]) -> str:
+    """Return the lines of CSV."""
+    return visible(format_csv(rows)).removesuffix("\n")
 
 
 def kept(source: Source) -> dict[str, Any]:
@@ -175,7 +165,9 @@ def kept(source: Source) -> dict[str, Any]:
 
 
 def cells(finding: Mapping[str, Any]) -> list[Any]:
-    """Return the cells of a cue."""
+    """Return the cells of a cue; empty ones without a cue."""
+    if not finding:
+        return [""] * len(CELLS)
     parts = [finding[name] for name in ("cue", "scope")]
     cue, scope = (" ... ".join(span["text"] for span in spans) for spans in parts)
     places = [place for spans in parts for place in ((spans[0]["start"], spans[-1]["end"]) if spans else ("", ""))]

@@ -18,9 +18,12 @@ from hf_localattn.parsing import parse_json
 ROWS = (".jsonl", ".csv", ".tsv")
 """Endings of files with a text a row."""
 
-_OTHER_MARK = re.compile("[,;\t|]")
-_NAME = r'(?:[^\W\d]\w*|"[^",;\t|\n\r]+")'
-_HEADER = re.compile(rf"{_NAME}(?P<mark>[,;\t|]){_NAME}(?:(?P=mark){_NAME})*")
+_MARKS = ",;\t|"
+"""Characters that can separate cells."""
+
+_MARK = re.compile(f"[{_MARKS}]")
+_NAME = rf'(?:[^\W\d]\w*|"[^"{_MARKS}\n\r]+")'
+_HEADER = re.compile(rf"{_NAME}(?P<mark>[,;]){_NAME}(?:(?P=mark){_NAME})*")
 _QUOTED = r'"(?:[^"\\]|\\.)*"\s*'
 _JSON = re.compile(rf"\s*(?:\[\s*)*(?:\{{\s*{_QUOTED}:|\[\s*{_QUOTED}[,\]])")
 
@@ -72,7 +75,7 @@ def _table(path: Path, content: str) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.reader(StringIO(content, newline=""), delimiter=delimiter, strict=True)
     try:
         header = next(reader, [])
-        if len(header) == 1 and (mark := _OTHER_MARK.search(header[0])):
+        if len(header) == 1 and (mark := _MARK.search(header[0])):
             raise ValueError(f"{path}, line 1: has cells between {mark[0]!r}: save it as .csv with commas.")
         if len(set(header)) < len(header):
             raise ValueError(f"{path}: has two columns of one name in {shorten(header)}: name them apart.")
@@ -124,10 +127,10 @@ def is_csv(content: str, column: str) -> bool:
     first, *others = content.splitlines()
     if not others:
         return False
-    if any(column in [name.strip(' "') for name in names] for names in map(first.split, ",;\t|") if len(names) > 1):
+    if any(column in [name.strip(' "') for name in names] for names in map(first.split, _MARKS) if len(names) > 1):
         return True
     header = _HEADER.fullmatch(first)
-    if not header or header["mark"] not in ",;":
+    if not header:
         return False
     from hf_localattn.models.negation_answers import read_answers  # would slow down `--help`
 

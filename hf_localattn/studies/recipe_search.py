@@ -79,9 +79,12 @@ class RecipeSearch:
         self.kept: str | None = state.get("kept")
         self.spent: float = state.get("seconds", 0.0)
         costs = join_names([f"{recipe.name} ({recipe.seconds:g} s)" for recipe in self.recipes])
-        checked = recipes_of(command.script)[0].name
-        text = "Recipes, the cheapest first, with measured CPU seconds: %s. --minutes limits all of them together."
-        logger.info(f"{text} Checking arguments and data with %s.", costs, checked)
+        logger.info(
+            "Recipes, the cheapest first, with measured CPU seconds: %s. --minutes limits all of them together."
+            " Checking arguments and data with %s.",
+            costs,
+            recipes_of(command.script)[0].name,
+        )
         self.metric, self.is_greater = self._check()
 
     def _arguments(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from hf_localattn.models.negation_reading import Reading
 from hf_localattn.negation import decide, finder
 from hf_localattn.negation.decisions import Calibration
 from hf_localattn.negation.texts import Finder
-from hf_localattn.resources import FOLDER
+from hf_localattn.resources import NEGATION
 
 pytest.importorskip("onnxruntime")
 
@@ -193,7 +193,7 @@ REFUSED = {
     "empty batches": (lambda: list(finder().pipe(["No."], batch_size=0)), ValueError, "batch_size"),
     "device": (lambda: finder(device="abacus"), ValueError, "abacus"),
     "no data on a device": (lambda: finder(device="meta"), ValueError, "meta"),
-    "a graph's device": (lambda: finder(FOLDER / "negation-en", device="cuda"), ValueError, "cuda.*CPU"),
+    "a graph's device": (lambda: finder(NEGATION, device="cuda"), ValueError, "cuda.*CPU"),
     "threads": (lambda: finder(threads=-1), ValueError, "threads"),
     "unknown setting": (lambda: finder(split_words=True), TypeError, "split_words'.*max_words"),
     "convention": (lambda: finder(convention="note"), ValueError, "note"),
