@@ -268,9 +268,10 @@ def name_of_result(rows: Dataset) -> str | None:
 
 
 def make_dataset(rows: Sequence[Record], features: Features) -> Dataset:
-    """Return a data set of rows, without the conversion of each value by `Dataset.from_list`."""
+    """Return a data set of rows, without the conversion and the hash of each value by `Dataset.from_list`."""
     columns = _columns_of(rows, features)
-    return Dataset(InMemoryTable.from_pydict(columns, schema=features.arrow_schema))
+    table = InMemoryTable.from_pydict(columns, schema=features.arrow_schema)
+    return Dataset(table, fingerprint=generate_random_fingerprint())
 
 
 def row_indices(rows: Dataset) -> Sequence[int]:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
+SCORES = ("precision", "recall", "f1-score", "support")
+
 
 def class_report(predictions: np.ndarray, references: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
-    """Return the scores of scikit-learn's `classification_report` by class.
+    """Return the scores by class, by the names of scikit-learn's `classification_report`.
 
     Args:
         predictions: Class indices (N,), or 0 or 1 per class (N, classes).
@@ -22,12 +24,11 @@ def class_report(predictions: np.ndarray, references: np.ndarray, names: Sequenc
         predicted ones.
     """
     labels = list(range(len(names)))
-    scores = metrics.classification_report(references, predictions, labels=labels, output_dict=True, zero_division=0)
-    classes = {}
-    for label, name in enumerate(names):
-        of_class = scores[str(label)]
-        classes[name] = of_class | {"support": int(of_class["support"])}
-    report: dict[str, Any] = {"classes": classes}
+    scores = metrics.precision_recall_fscore_support(references, predictions, labels=labels, zero_division=0)
+    rows = zip(*(column.tolist() for column in scores), strict=True)
+    report: dict[str, Any] = {
+        "classes": {name: dict(zip(SCORES, row, strict=True)) for name, row in zip(names, rows, strict=True)}
+    }
     if predictions.ndim == 1:
         matrix = metrics.confusion_matrix(references, predictions, labels=labels)
         report["confusion_matrix"] = matrix.tolist()

@@ -33,9 +33,8 @@ from hf_localattn.data.negation_corpora import format_starsem
 from hf_localattn.data.rows import Data
 from hf_localattn.data.scopes import ScopeExamples, check_knows_cues, count_unseen, scope_features
 from hf_localattn.data.words import prepare_tokenizer
-from hf_localattn.metrics import load_metric
-from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES
-from hf_localattn.metrics.word_scores import set_scores
+from hf_localattn.metrics.starsem_scores import INSTANCE_SCORES, STARSEM_SCORES, starsem
+from hf_localattn.metrics.word_scores import negation_scope, set_scores
 from hf_localattn.models.cue_markers import CUE_MARKER
 from hf_localattn.models.negation_conventions import check_convention
 from hf_localattn.models.negation_finder import NegationFinder
@@ -155,10 +154,7 @@ class NegationScope(Task):
         return Scored(scopes, scores, pair=(scopes, true_scopes))
 
     def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
-        scores: dict[str, float] = load_metric("negation_scope").compute(
-            predictions=predictions, references=references
-        )
-        return scores
+        return negation_scope(predictions, references)
 
     def sentences_with(self, rows: datasets.Dataset, predictions: Any) -> list[list[dict[str, Any]]]:
         """Return the sentences of rows with part-of-speech tags, with predicted negations."""
@@ -169,9 +165,9 @@ class NegationScope(Task):
         if not has_tags(rows):
             return {}
         sentences = group_sentences(rows)
-        return load_metric("starsem").compute(
-            predictions=_starsem_negations(self.sentences_with(rows, predictions)),
-            references=_starsem_negations(sentences),
+        return starsem(
+            _starsem_negations(self.sentences_with(rows, predictions)),
+            _starsem_negations(sentences),
             pos=[sentence[0]["pos"] for sentence in sentences],
         )
 

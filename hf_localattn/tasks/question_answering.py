@@ -19,7 +19,7 @@ from hf_localattn.data.questions import (
     train_features,
 )
 from hf_localattn.data.rows import Data
-from hf_localattn.metrics import load_metric
+from hf_localattn.metrics.squad_scores import squad, squad_v2
 from hf_localattn.settings.data import QuestionAnsweringDataArguments
 from hf_localattn.tasks.labels import Head
 from hf_localattn.tasks.task import Encoder, Encoding, Rows, Scored, Split, Target, Task, prefix_of
@@ -127,20 +127,16 @@ class QuestionAnswering(Task):
             {
                 "id": name,
                 "prediction_text": answer.best_span.text if answer.best_span else "",
-                "no_answer_probability": np.float32(answer.null_odds),
+                "no_answer_probability": float(np.float32(answer.null_odds)),
             }
             for name, answer in answers.items()
         ]
-        scores = load_metric("squad_v2").compute(
-            predictions=spans, references=references, no_answer_threshold=threshold
-        )
+        scores = squad_v2(spans, references, threshold)
         certain = [{**prediction, "no_answer_probability": 0.0} for prediction in chosen]
         return Scored(answers, scores, pair=(certain, references))
 
     def score_pair(self, predictions: Any, references: Any, target: Target) -> dict[str, float]:
-        name = "squad" if self.no_answer_threshold is None else "squad_v2"
-        scores: dict[str, float] = load_metric(name).compute(predictions=predictions, references=references)
-        return scores
+        return (squad if self.no_answer_threshold is None else squad_v2)(predictions, references)
 
     def constant_outputs(self, split: Split, train: Split, target: Target) -> Any:
         """Return logits with which no question has an answer; None where every question has one."""

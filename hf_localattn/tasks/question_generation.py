@@ -13,8 +13,7 @@ from transformers import DataCollatorForSeq2Seq, PreTrainedModel, PreTrainedToke
 from hf_localattn.data.generation import REFERENCE, generation_features
 from hf_localattn.data.questions import load_answered
 from hf_localattn.data.rows import LABELED, Data, labeled_rows
-from hf_localattn.metrics import load_metric
-from hf_localattn.metrics.generation_scores import meteor_name
+from hf_localattn.metrics.generation_scores import generation, meteor_name
 from hf_localattn.settings.data import QuestionGenerationDataArguments
 from hf_localattn.tasks.labels import Head
 from hf_localattn.tasks.task import Encoder, Encoding, Rows, Scored, Split, Target, Task, input_length
@@ -130,7 +129,7 @@ class QuestionGeneration(Task):
                 return Scored(texts, scores)
             predictions = [texts[row] for row in labeled]
             scores[LABELED] = len(labeled)
-        scores |= load_metric("generation").compute(predictions=predictions, references=references)
+        scores |= generation(predictions, references)
         notes = {"bleu_signature": scores.pop("bleu_signature")}
         return Scored(texts, scores, notes=notes, pair=(predictions, references))
 

@@ -21,7 +21,6 @@ from hf_localattn.tasks import (
     Target,
     Task,
     TextClassification,
-    question_generation,
 )
 from hf_localattn.tasks.labels import checkpoint_labels, choose_labels, label_fields
 from hf_localattn.tasks.question_generation import GenerationEncoding
@@ -116,12 +115,10 @@ def test_test_rows_without_a_label_have_predictions_and_no_scores(task):
     assert scored.scores["accuracy"] == pytest.approx(2 / 3)
 
 
-def test_questions_are_generated_for_all_rows_and_scored_where_there_is_one(monkeypatch):
+def test_questions_are_generated_for_all_rows_and_scored_where_there_is_one():
     tokenizer = MagicMock(pad_token_id=0, batch_decode=lambda ids, skip_special_tokens: ["Who?", "a", "b"])
     rows = Dataset.from_dict({"known_label": ["Who?", None, "b"]})
     split = Split("test", rows, Dataset.from_dict({"input_ids": [[1]] * 3}))
-    metric = SimpleNamespace(compute=lambda **texts: {"bleu_signature": "", "bleu": 1.0})
-    monkeypatch.setattr(question_generation, "load_metric", lambda name: metric)
     encoding = GenerationEncoding(tokenizer, 9, 9, 9, -100, num_beams=2)
     scored = QuestionGeneration(None).score(split, np.ones((3, 2), int), Target({}), encoding)
     assert (len(scored.predictions), scored.pair) == (3, (["Who?", "b"], ["Who?", "b"]))
