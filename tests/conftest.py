@@ -1,8 +1,11 @@
 """What every test runs under: no network, no shared state, repeatable numbers."""
 
+import atexit
 import gc
 import logging
 import os
+import shutil
+import tempfile
 import tomllib
 import warnings
 from argparse import Namespace
@@ -13,6 +16,8 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
 from hypothesis import settings
+
+from tests.fresh_process import SERVERS
 
 PYPROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
 # Programs that tests start: what is an error here is one there.
@@ -34,6 +39,9 @@ def _leave_out_of_collections():
 
 def pytest_configure(config):
     os.environ["SLOW_TESTS"] = "" if "not slow" in config.option.markexpr else "run"
+    if SERVERS not in os.environ:  # by the first process, and not by its workers
+        os.environ[SERVERS] = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, os.environ[SERVERS])  # after those that use it have ended
 
 
 def pytest_collection_finish():

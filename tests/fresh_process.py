@@ -4,7 +4,7 @@ In place of each process stands a small program that hands its arguments, surrou
 as the fork does. A command of `bare_python` therefore replaces `sys.executable` in a list of words.
 
 Without the fork each would import torch and transformers, for five seconds of a core. The package itself starts plain
-processes.
+processes. All processes of a run of the tests share what is forked: whoever needs it first starts it.
 """
 
 import atexit
@@ -20,13 +20,14 @@ import socket
 import socketserver
 import subprocess
 import sys
-import tempfile
 import traceback
 import types
 import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from filelock import FileLock
 
 STAND_IN = """
 import json, os, signal, socket, sys
@@ -42,8 +43,8 @@ if code < 0:
 sys.exit(code)
 """
 
-GIVEN = "TESTS_BARE_PYTHON"
-"""Variable of the environment with the command, for tests that are run by a test."""
+SERVERS = "TESTS_SERVERS"
+"""Variable of the environment with the folder of what is forked, also for tests that are run by a test."""
 
 UNTOUCHED = ("hf_localattn", "transformers", "huggingface_hub", "datasets")
 """Packages that read the environment of their process, and the one that is tested."""
@@ -59,30 +60,45 @@ def run_fresh(program, folder, *arguments, **environment):
 
 
 @cache
-def bare_python(*modules, **environment):
+def bare_python(*modules):
     """A command for Python (`-I`, `-c`, `-m`) with torch and these modules, but none of `UNTOUCHED`, imported."""
-    if not modules and GIVEN in os.environ:
-        return tuple(json.loads(os.environ[GIVEN]))
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "", **environment}
+    path = os.path.join(os.environ[SERVERS], "-".join(["bare", *modules]))
+    users = f"{path}.users"
     python = bare_python() if modules else (sys.executable,)  # which has torch
-    program = [*python, "-I", "-c", Path(__file__).read_text(), str(Path(__file__).parents[1]), *modules]
-    server = subprocess.Popen(program, env=environment, **pipes)
-    path = server.stdout.readline().strip()
-    if not path:
-        raise RuntimeError("the process that forks has ended before its first fork")
-    atexit.register(server.wait)
-    atexit.register(server.stdin.close)  # called first; the pipe is closed as well when this process is killed
+    with FileLock(f"{path}.lock"):
+        if not os.path.exists(users):
+            environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": ""}
+            program = [*python, "-I", "-c", Path(__file__).read_text(), str(Path(__file__).parents[1]), path, *modules]
+            server = subprocess.Popen(program, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            if not server.stdout.readline():
+                raise RuntimeError("the process that forks has ended before its first fork")
+            atexit.register(server.wait)
+        # Called before the server is waited for; the pipe is closed as well when this process is killed.
+        atexit.register(os.close, os.open(users, os.O_WRONLY))
     return (sys.executable, "-I", "-S", "-c", STAND_IN, path)
 
 
 class Orders(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-    """Forks for each stand-in, until the process of the tests has closed its pipe."""
+    """Forks for each stand-in, until all processes of the tests have closed a pipe."""
+
+    def __init__(self, path):
+        super().__init__(path, Order)
+        os.mkfifo(f"{path}.users")
+        self.users = os.open(f"{path}.users", os.O_RDONLY | os.O_NONBLOCK)
+
+    def has_no_users(self):
+        return bool(select.select([self.users], [], [], 0)[0])
 
     def service_actions(self):
         super().service_actions()
-        if select.select([sys.stdin], [], [], 0)[0]:
-            sys.exit()
+        if not self.has_no_users():
+            return
+        path = self.server_address
+        with FileLock(f"{path}.lock"):
+            if self.has_no_users():  # still; whoever comes now starts another
+                for name in (path, f"{path}.users"):
+                    os.remove(name)
+                sys.exit()
 
 
 class Order(socketserver.StreamRequestHandler):
@@ -146,7 +162,7 @@ def set_warnings(filters):
         warnings.filterwarnings(action, re.escape(message), getattr(builtins, category))
 
 
-def serve(root, *modules):
+def serve(root, path, *modules):
     import scipy.stats  # noqa: F401
     import sklearn.linear_model
     import sklearn.metrics  # noqa: F401
@@ -160,8 +176,8 @@ def serve(root, *modules):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
-    with tempfile.TemporaryDirectory() as folder, Orders(f"{folder}/socket", Order) as server:
-        print(server.server_address, flush=True)
+    with Orders(path) as server:
+        print("ready", flush=True)
         server.serve_forever()
 
 

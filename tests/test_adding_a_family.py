@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fresh_process import GIVEN, bare_python
+from tests.fresh_process import bare_python
 
 ROOT = Path(__file__).parents[1]
 FIFTH = ROOT / "tests" / "fifth_family"
@@ -107,7 +107,6 @@ def install(source, site):
 def test_a_family_of_another_package_is_held_to_the_contract(tmp_path):
     install(FIFTH, tmp_path)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    environment[GIVEN] = json.dumps(bare_python())
     chosen = f"(selfattentive or commands) and not ({LEFT_OUT})"
     command = [*bare_python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *CONTRACT]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

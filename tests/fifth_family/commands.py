@@ -15,6 +15,7 @@ from hf_localattn.families import get_family
 from hf_localattn.inspection import attention_map
 from hf_localattn.names import default_fields
 from hf_localattn.pretrained import load_checkpoint
+from hf_localattn.resources import tiny_backbone
 from tests.fresh_process import run_fresh
 from tests.models.tiny import tiny_config, tiny_model, token_ids
 from tests.script_helpers import load_main
@@ -95,8 +96,11 @@ def test_a_script_trains_it(tmp_path):
 
 
 def test_its_graph_answers_as_the_model_does(tmp_path):
-    """The penalty is computed in the graph, too, for any number of choices."""
-    words = ["init", NAME, "tiny", str(tmp_path / "model"), "--task", "multiple-choice", *SIZES]
+    """The penalty is computed in the graph, too, for any number of choices. A layer takes seconds to trace."""
+    backbone = AutoModel.from_pretrained(tiny_backbone(), num_hidden_layers=1)
+    for part in (backbone, AutoTokenizer.from_pretrained(tiny_backbone())):
+        part.save_pretrained(tmp_path / "encoder")
+    words = ["init", NAME, str(tmp_path / "encoder"), str(tmp_path / "model"), "--task", "multiple-choice", *SIZES]
     assert main([*words, "--config", "use_bilstm=false"]) in (0, None)
     assert main(["export", str(tmp_path / "model"), str(tmp_path / "graph")]) in (0, None)
     model, tokenizer = load_checkpoint(tmp_path / "model")

@@ -49,6 +49,7 @@ FORBIDDEN = (
     *("pty.", "ctypes.dlopen", "pickle.", "webbrowser.", "urllib.", "ftplib.", "smtplib.", "http.client."),
 )
 
+ENGLISH = spacy.blank("en")
 TEXT = "The [CUE] baker sees no white roses."
 ROWS = ROOT / "hf_localattn" / "resources" / "samples" / "reviews.csv"
 
@@ -125,7 +126,7 @@ DOORS = {
     "from": lambda folder: init_checkpoint("cool", "tiny", f"{folder}-from", trained=folder),
     "init": run_command("init", "cool", "{folder}", "{out}"),
     "backbone": CoolModel.from_backbone,
-    "spacy": lambda folder: spacy.blank("en").add_pipe("hf_localattn_negation", config={"model": str(folder)}),
+    "spacy": lambda folder: ENGLISH.create_pipe("hf_localattn_negation", config={"model": str(folder)}),
     "negation_command": run_command("negation", "--model", "{folder}", TEXT),
 }
 """Whatever opens a checkpoint, by name."""
