@@ -46,13 +46,15 @@ def ratio_table(result: dict[str, Any]) -> str:
     peer, *others = result["variants"]
     lines = [
         f"{result['what']} ({machine(result)}).\n",
-        f"| relative to `{peer}` | time | median time | peak memory |",
-        "|---|---|---|---|",
+        f"| relative to `{peer}` | time | median time | round by round | peak memory |",
+        "|---|---|---|---|---|",
     ]
     for name in others:
         one = result["variants"][name]
-        ratios = (one["time_ratio"], one["median_time_ratio"], one["memory_ratio"])
-        lines.append(f"| `{name}` | {' | '.join(f'{ratio:.2f}' if ratio else '-' for ratio in ratios)} |")
+        rounds = [a / b for a, b in zip(one["seconds"], result["variants"][peer]["seconds"], strict=True)]
+        times = f"{one['time_ratio']:.2f} | {one['median_time_ratio']:.2f} | {min(rounds):.2f} to {max(rounds):.2f}"
+        memory = f"{one['memory_ratio']:.2f}" if one["memory_ratio"] else "-"
+        lines.append(f"| `{name}` | {times} | {memory} |")
     if bounds := result.get("bounds"):
         limit = max(bounds, key=lambda name: bounds[name])
         shares = ", ".join(f"`{name}` reaches {one['share_of_bound']:.0%}" for name, one in result["variants"].items())

@@ -31,9 +31,27 @@ TABLE = re.compile(r"(<!-- written by scripts/decisions.py: (\w+) -->\n\n).*?(?=
 
 @cache
 def runs_of(table: str) -> list[dict[str, Any]]:
-    """Return the records of the runs of a table."""
+    """Return the records of the runs of a table, and those of the recipes of its searches."""
     runs: list[dict[str, Any]] = json.loads((RECORDS / f"{table}.json").read_text(encoding="utf-8"))["runs"]
-    return runs
+    return runs + tried_recipes(runs)
+
+
+def tried_recipes(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a record of each recipe that a search tried, if runs without a search are scored on the same rows."""
+    scored = {run["data"].get("validation data") for run in runs if "data" in run and "comparison" not in run}
+    records = []
+    for run in runs:
+        if "comparison" not in run or run["data"]["validation data"] not in scored:
+            continue
+        comparison = TypeAdapter(Comparison).validate_python(run["comparison"])
+        score = f"eval_{comparison.score}"
+        rivals = {f"{score}_of_{row.name}": row.score for row in comparison.rows if row.is_rival}
+        records += [
+            {"row": row.name, "task": run["task"], "run": run["run"], "metrics": {score: row.score, **rivals}}
+            for row in comparison.rows
+            if not row.is_rival and row.score is not None
+        ]
+    return records
 
 
 def scores(table: str, row: str, task: str, metric: str) -> dict[int, float]:

@@ -5,10 +5,12 @@ import math
 import re
 import shlex
 import statistics
+from dataclasses import asdict
 
 import pytest
 from pandas import Series
 
+from hf_localattn.hub.record import Candidate, Comparison
 from reproduction.__main__ import parser
 from reproduction.figures import figure_of
 from reproduction.reductions import difference_to_best, maximum, mean
@@ -255,6 +257,17 @@ FILES = [file for _, folder in PAGES.values() for file in sorted((DOCS / folder)
 def test_what_to_take_is_written_from_the_files(page):
     """To correct a failure, run `python -m scripts.decisions`."""
     assert page.read_text(encoding="utf-8") == decisions.render(page)
+
+
+def test_recipes_of_a_search_count_if_other_runs_have_its_validation_rows():
+    rows = [Candidate("conv", score=43.0), Candidate("words", is_rival=True, score=21.0), Candidate("cool")]
+    search = {"row": "auto", "task": "squad", "run": 1, "metrics": {}}
+    search["comparison"] = asdict(Comparison("f1", tuple(rows), "conv is kept."))
+    plain = {"row": "conv", "task": "squad", "run": 2, "metrics": {}, "data": {"validation data": "400 rows"}}
+    runs = [plain, {**search, "data": {"validation data": "400 rows"}}]
+    metrics = {"eval_f1": 43.0, "eval_f1_of_words": 21.0}
+    assert decisions.tried_recipes(runs) == [{"row": "conv", "task": "squad", "run": 1, "metrics": metrics}]
+    assert decisions.tried_recipes([plain, {**search, "data": {"validation data": "500 rows"}}]) == []
 
 
 @pytest.mark.parametrize("page", PAGES)
