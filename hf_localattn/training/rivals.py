@@ -258,9 +258,8 @@ def _compare_choices(evaluation: Evaluation, encoder: Any) -> dict[str, np.ndarr
     outputs = {}
     for name, split in evaluation.splits.items():
         if name != "train":
-            choices = [choice for row in split.rows["choices"] for choice in row]
-            states = _read(encoder, evaluation, [*split.rows["context"][:], *choices])[:, -1]
-            contexts, choices = np.split(states, [len(split.rows)])
+            texts = [*split.rows["context"][:], *(choice for row in split.rows["choices"] for choice in row)]
+            contexts, choices = np.split(_read(encoder, evaluation, texts)[:, -1], [len(split.rows)])
             outputs[name] = cosines(contexts[:, None], choices.reshape(len(contexts), -1, choices.shape[-1]))
     return outputs
 
