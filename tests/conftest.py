@@ -4,6 +4,7 @@ import atexit
 import gc
 import logging
 import os
+import re
 import shutil
 import tempfile
 import tomllib
@@ -24,6 +25,7 @@ PYPROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").r
 os.environ["PYTHONWARNINGS"] = ",".join(PYPROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"])
 
 gc.disable()  # until the tests are collected: nothing of them is garbage
+re._MAXCACHE = 10_000  # transformers makes more patterns whenever it loads a model than `re` keeps
 
 # A busy machine is no reason to fail, and a failure is there for everybody, and again tomorrow.
 settings.register_profile("repeatable", deadline=None, derandomize=True)

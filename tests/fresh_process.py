@@ -49,6 +49,10 @@ SERVERS = "TESTS_SERVERS"
 UNTOUCHED = ("hf_localattn", "transformers", "huggingface_hub", "datasets")
 """Packages that read the environment of their process, and the one that is tested."""
 
+PREPARED = ("scipy.stats", "sklearn.linear_model", "sklearn.metrics", "torch._dynamo", "torch.distributed.checkpoint")
+PREPARED += ("torch.distributed.tensor", "jinja2", "pydantic", "regex", "safetensors.torch", "tokenizers", "yaml")
+"""What transformers and the package import of others."""
+
 
 def run_fresh(program, folder, *arguments, **environment):
     """Run a Python program in a folder, with a cache of its own there and without a network unless told otherwise."""
@@ -163,12 +167,8 @@ def set_warnings(filters):
 
 
 def serve(root, path, *modules):
-    import scipy.stats  # noqa: F401
-    import sklearn.linear_model
-    import sklearn.metrics  # noqa: F401
-    import torch._dynamo
-    import torch.distributed.tensor  # noqa: F401
-
+    for name in PREPARED:
+        importlib.import_module(name)
     assert not {*UNTOUCHED} & {*sys.modules}
     if modules:
         sys.path.insert(0, root)

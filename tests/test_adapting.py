@@ -9,7 +9,17 @@ import torch
 from hf_localattn.families import AUTO_CLASSES, FAMILIES
 from tests.fresh_process import run_fresh
 from tests.models.test_generation import tiny_generator
-from tests.models.tiny import CASES, ablations_of, adapted, loss, tiny_config, tiny_model, token_ids
+from tests.models.tiny import (
+    CASES,
+    ablations_of,
+    adapted,
+    backbones_of,
+    loss,
+    model_class_of,
+    tiny_config,
+    tiny_model,
+    token_ids,
+)
 from tests.programs import ROOT, offline, programs, run_program
 from tests.qa_helpers import GENERATORS
 
@@ -69,7 +79,8 @@ def train(model, **inputs):
     ],
 )
 def test_the_new_modules_are_all_new_parameters_and_peft_wraps_none_twice(name, task, fields):
-    model = tiny_model(name, task, **fields)
+    with torch.device("meta"):
+        model = model_class_of(name, task)(tiny_config(name, backbones_of(name, task)[0], **fields))
     pretrained = {id(parameter) for parameter in model.pretrained_parameters()}
     new = model.new_modules()
     listed = [one for module in new for one in model.get_submodule(module).parameters()]

@@ -134,7 +134,7 @@ def test_negation_needs_neither_torch_nor_transformers_nor_a_network(program):
         assert not loaded_by([sys.executable], program)[0]
 
 
-FIRST = ("hf_localattn", "hf_localattn.models.forward_inputs", "hf_localattn.bundled", "hf_localattn.data")
+FIRST = ("hf_localattn.models.forward_inputs", "hf_localattn.bundled", "hf_localattn.data")
 
 
 @pytest.mark.parametrize("module", FIRST)

@@ -5,6 +5,7 @@ import importlib.abc
 import json
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from argparse import Namespace
@@ -23,6 +24,7 @@ from hf_localattn.resources import tiny_backbone
 from hf_localattn.settings.reading import build_arguments, read_options
 from hf_localattn.settings.recipes import options_of_run
 from hf_localattn.studies.script_command import argument_classes
+from tests.fresh_process import bare_python
 from tests.programs import (
     DEMO,
     QUESTIONS,
@@ -107,6 +109,9 @@ def test_the_demo_trains_saves_reloads_and_asks(tmp_path, monkeypatch, capsys):
     (earlier / "left_over").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [DEMO, "--steps", "2", "--seed", "3"])
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {shlex.join(bare_python())} "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     demo_by_heart(tmp_path)["main"]()
     printed = capsys.readouterr().out
     assert all(name in printed for name in ("CoolForQuestionAnswering", "BertForQuestionAnswering", "\nCOOL  "))

@@ -13,7 +13,8 @@ from hf_localattn.studies.command import run_task
 from hf_localattn.tasks import TextClassification
 
 OPTIONS = {
-    **{"family": "cool", "backbone": "tiny", "max_steps": 1, "max_seq_length": 16, "use_cpu": True},
+    **{"family": "cool", "backbone": "tiny", "local_config": ["conv_filters=4"], "max_steps": 1, "use_cpu": True},
+    **{"max_seq_length": 16},
     **{"train_file": "sample:reviews.csv", "validation_file": "sample:reviews.csv", "disable_tqdm": True},
     **{"do_train": True, "do_eval": True, "report_to": "none"},
 }

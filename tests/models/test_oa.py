@@ -1,6 +1,6 @@
 """Orthogonal attention and its block against the paper's equations, and its models: dropout and inputs."""
 
-import itertools
+from itertools import product
 
 import pytest
 import torch
@@ -32,21 +32,33 @@ QUERIES = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]])
 every_interaction = pytest.mark.parametrize("interaction", INTERACTIONS)
 
 
+SHARING = ("trunk", "none", "all")
+OF_BETA = (
+    ("trunk", True, "plain"),
+    *((one, *rest) for one in SHARING[1:] for rest in ((False, "plain"), (True, "tanh"))),
+)
+"""With the defaults, all pairs of values of `kv_sharing`, `share_context_projection` and `query_summary`."""
+
+
 def combinations(interaction):
-    """Combinations of options. `conv_num_filters` concerns only alpha and is not combined with beta's options."""
-    bidirectional, convolutional = interaction in ("emb", "ca"), interaction in ("c", "ca")
-    for sharing, shared, summary, filters in itertools.product(
-        ("trunk", "none", "all"), [False, True], ["tanh", "plain"], [None, 1, 2]
-    ):
-        of_beta, of_alpha = shared or summary != "tanh", filters is not None
-        if (of_beta and (of_alpha or not bidirectional)) or (of_alpha and not convolutional):
-            continue
-        fields = {"kv_sharing": sharing, "share_context_projection": shared, "query_summary": summary}
-        yield {"local_attention": interaction, **fields, "conv_num_filters": filters}
+    """Yield combinations of options. `conv_num_filters` concerns only alpha; beta's options do not meet it."""
+    if interaction in ("emb", "ca"):
+        for sharing, shared, summary in OF_BETA:
+            yield {"kv_sharing": sharing, "share_context_projection": shared, "query_summary": summary}
+    else:
+        yield from ({"kv_sharing": sharing} for sharing in SHARING[1:])
+    if interaction in ("c", "ca"):
+        yield from (
+            {"kv_sharing": one, "conv_num_filters": size} for one, size in zip(SHARING, (1, 2, 2), strict=True)
+        )
 
 
 PLAIN = {interaction: {"local_attention": interaction} for interaction in INTERACTIONS}
-CASES = {**PLAIN, **{"-".join(map(str, case.values())): case for one in INTERACTIONS for case in combinations(one)}}
+CASES = PLAIN | {
+    "-".join(map(str, (one, *fields.values()))): {"local_attention": one, **fields}
+    for one in INTERACTIONS
+    for fields in combinations(one)
+}
 
 
 def built(module_class=OrthogonalAttention, **fields):
@@ -172,8 +184,9 @@ def test_a_query_of_one_token_trains_beta_only_with_the_text(interaction, trains
     assert all(gradient.abs().max() > 1e-9 if trains else gradient.abs().max() < 1e-12 for gradient in found)
 
 
-@pytest.mark.parametrize("case", [*CASES][::3])
-@pytest.mark.parametrize("chunk_size", [1, 3, 7, 100])
+@pytest.mark.parametrize(
+    ("case", "chunk_size"), [*product(PLAIN, (1, 3, 7, 100)), *((case, 3) for case in CASES if case not in PLAIN)]
+)
 def test_chunks_equal_the_whole(case, chunk_size):
     whole, chunked = (
         built(OrthogonalAttentionBlock, oa_chunk_size=size, **CASES[case]) for size in (None, chunk_size)

@@ -138,10 +138,10 @@ _usual_model = cache(_build)
 
 
 def with_one_layer(model):
-    """Keep one layer of the backbone: each takes seconds to trace, and the others are like it."""
-    backbone = model.backbone_model
-    layers = backbone.layer if hasattr(backbone, "layer") else backbone.encoder.layer
-    del layers[1:]
+    """Keep one layer of the backbone and one on top: each takes seconds to trace, and the others are like it."""
+    for name, module in model.named_modules():
+        if name.endswith((".layer", ".layers")):
+            del module[1:]
     return model
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import spacy
+from spacy.lang.en import English
 from spacy.tokens import Doc, Span
 
 import hf_localattn.negation.component as component
@@ -34,8 +35,11 @@ def checkpoint(monkeypatch):
     monkeypatch.setattr(component, "load_labeler", lambda name, **rest: known.get(name, partial(load, name))(**rest))
 
 
+BLANK = spacy.blank("en")
+
+
 def pipeline_of(sentences=True, **config):
-    nlp = spacy.blank("en")
+    nlp = English(BLANK.vocab, create_tokenizer=lambda nlp: BLANK.tokenizer)  # making a tokenizer takes long
     nlp.add_pipe("entity_ruler").add_patterns(
         [{"label": "PROBLEM", "pattern": [{"LOWER": word}]} for word in ("fever", "asthma")]
     )

@@ -34,13 +34,16 @@ def outlook_attention(values, scores, real, joint_softmax=False, mask_outside_wi
                 for head in range(heads)
                 if not mask_outside_window or is_there(center + source - half)
             }
+            totals = [
+                sum(e for (_, other), e in exponentials.items() if joint_softmax or other == head)
+                for head in range(heads)
+            ]
             for feature in range(features):
                 head = feature // per_head
-                total = sum(e for (_, other), e in exponentials.items() if joint_softmax or other == head)
                 for source in range(window):
                     place = center + source - half
                     if is_there(place):
-                        weight = exponentials[source, head] / total
+                        weight = exponentials[source, head] / totals[head]
                         mixed[written_to][feature] = mixed[written_to][feature] + weight * values[place, feature]
     return torch.stack([torch.stack(row) for row in mixed])
 

@@ -62,7 +62,7 @@ def test_rows_of_folds_keep_their_index(run, tmp_path):
         ("classes", {}),
         ("classes", {"family": "sam-roberta", "backbone": "tiny", "local_config": ["pooling=rb"]}),
         ("classes", {"family": "sla-bert", "backbone": "tiny", "local_config": ["local_attention=window"]}),
-        ("several", {"family": "cool", "backbone": "tiny"}),
+        ("several", {"family": "cool", "backbone": "tiny", "local_config": ["conv_filters=4"]}),
         ("pairs", {}),
     ],
 )

@@ -12,7 +12,7 @@ from hf_localattn.tasks.negation import OFFICIAL_SCORES
 from tests.qa_helpers import question, write_jsonl
 from tests.scripts.conftest import NAMES, ROWS, SENTENCES, TEXTS, json_lines, lines_of, state_of
 
-COOL = {"family": "cool", "backbone": "tiny", "local_config": ["num_local_layers=1"]}
+COOL = {"family": "cool", "backbone": "tiny", "local_config": ["num_local_layers=1", "conv_filters=4"]}
 OA = {"family": "oa-xlnet", "backbone": "tiny", "task_name": "negation"}
 DETECT = {**OA, "detect_cues": True}
 STARSEM = str(SAMPLES / "negation" / "starsem.txt")

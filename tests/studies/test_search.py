@@ -25,8 +25,9 @@ SPACE = {
 }
 
 
-COMMON = "--family cool --backbone tiny --local_config num_local_layers=1 --max_seq_length 16 --max_steps 2 --use_cpu"
-COMMON += " --train_file sample:reviews.csv --validation_file sample:reviews.csv --disable_tqdm true --save_steps 7"
+COMMON = "--family cool --backbone tiny --local_config num_local_layers=1 conv_filters=4 --max_seq_length 16"
+COMMON += " --train_file sample:reviews.csv --validation_file sample:reviews.csv --max_steps 2 --save_steps 7"
+COMMON += " --use_cpu --disable_tqdm true"
 
 
 def options(output_dir, space, *more):
