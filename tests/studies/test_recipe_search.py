@@ -26,7 +26,7 @@ measured: never
 seconds: {seconds}
 options:
   family: sam-roberta
-  local_config: [pooling=none, freeze_backbone=true, encoder_states=all]
+  local_config: [pooling=none, freeze_backbone=true, encoder_states=all, bilstm_hidden_size=16]
   learning_rate: {rate}
   num_train_epochs: {epochs}
 """
