@@ -72,9 +72,9 @@ NO_SCORES = (
 """Endings of the names of metrics that are times and counts."""
 
 RIVALS = {
-    "constant": "the commonest label, the mean, or no answer",
+    "constant": "the same answer for all rows",
     "linear": "regression on the states of all layers of the encoder before training",
-    "cosine": "the cosine of two texts, or of a choice and its context, for the encoder before training",
+    "cosine": "cosine of both texts, or of choice and context, by the encoder before training",
     "words": "the sentence with most words of the question",
 }
 """Plain rivals of a trained model. The names of their scores end in `_of_` and the name of the rival."""

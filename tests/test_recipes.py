@@ -44,12 +44,16 @@ def test_a_backbone_alone_gets_the_recipe_of_its_task():
     for given in ({"family": "cool"}, {"recipe": "none"}, {"do_train": False}):
         assert add_recipe("ner", TRAINED | given) == TRAINED | given
     assert add_recipe("qg", TRAINED) == TRAINED
+    for given in ({"num_folds": 2}, {"search_space": "s.json"}):  # which train without --do_train
+        assert add_recipe("ner", {"backbone": "b"} | given)["recipe"] == "words"
 
 
 def test_what_the_user_gives_wins():
     completed = add_recipe("glue", TRAINED | {"recipe": "texts-frozen", "learning_rate": "1e-2", "max_steps": 5})
     assert (completed["learning_rate"], completed["max_steps"]) == ("1e-2", 5)
     assert "min_train_steps" not in completed
+    epochs = add_recipe("glue", TRAINED | {"validation_file": "v", "num_train_epochs": 9})
+    assert not {"min_train_steps", "early_stopping_patience"} & epochs.keys()
     fields = add_recipe("glue", TRAINED | {"recipe": "texts-frozen", "local_config": ["pooling=rba"]})["local_config"]
     assert fields == ["pooling=rba", "freeze_backbone=true", "encoder_states=mix"]
     other = add_recipe("qa", TRAINED | {"recipe": "questions", "family": "oa-xlnet"})
@@ -80,7 +84,13 @@ def test_steps_follow_the_rows(tmp_path, rows, given, steps):
     assert args.max_steps == given.get("max_steps", -1)
 
 
-def test_a_recipe_gives_fields_and_arguments_in_python(tmp_path):
-    recipe = read_recipe("texts-frozen")
-    assert recipe.fields == {"pooling": "rb", "freeze_backbone": True, "encoder_states": "mix"}
-    assert TrainingArguments(str(tmp_path), use_cpu=True, **recipe.training_arguments).min_train_steps == 240
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_gives_arguments_in_python(tmp_path, name):
+    recipe = read_recipe(name)
+    arguments = TrainingArguments(str(tmp_path), use_cpu=True, **recipe.training_arguments)
+    assert arguments.min_train_steps == recipe.options["min_train_steps"]
+
+
+def test_a_recipe_gives_fields_in_python():
+    fields = {"pooling": "rb", "freeze_backbone": True, "encoder_states": "mix"}
+    assert read_recipe("texts-frozen").fields == fields

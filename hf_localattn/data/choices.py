@@ -191,8 +191,7 @@ def _read_choices(record: Record, column: str, endings: list[str]) -> tuple[list
     names = [str(label) for label in labels]
     if not len(texts) == len(names) == len(set(names)):
         raise ValueError(
-            f"the field {column!r} needs one name for each of its {len(texts)} texts; found"
-            f" {shorten(', '.join(names))}."
+            f"the field {column!r} needs one name for each of its {len(texts)} texts; found {shorten(names)}."
         )
     return texts, names
 

@@ -38,7 +38,7 @@ from hf_localattn.data.rows import (
     open_source,
     read_text,
 )
-from hf_localattn.errors import shorten
+from hf_localattn.errors import join_names, shorten
 from hf_localattn.models.word_beginnings import keeps_word_beginnings
 from hf_localattn.parsing import parse_json
 from hf_localattn.settings.columns import TokenColumns
@@ -154,7 +154,7 @@ def check_labels(sentences: Dataset, names: Sequence[str]) -> None:
             if label not in allowed:
                 raise ValueError(
                     f"{_word_in(where, tokens, index)}: the label {shorten(label)} is none of"
-                    f" {shorten(', '.join(names))}; give all with --label_names_file."
+                    f" {join_names(names)}; give all with --label_names_file."
                 )
 
 

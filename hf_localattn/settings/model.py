@@ -20,7 +20,7 @@ class ModelArguments:
     """
 
     model_name_or_path: str | None = option(
-        None, "Hub id or folder of the model to fine-tune. Give either this, or `family` and `backbone`."
+        None, "Hub id or folder of the model to fine-tune. Give either this or `backbone`."
     )
     family: str | None = option(
         None,
@@ -40,7 +40,7 @@ class ModelArguments:
         "Named options, measured on data like yours, such as words or texts-frozen; auto to try those of the task and"
         " keep the best model; none for transformers' defaults. By default the recipe of the task, if `backbone` is"
         " given without `family`. Options that you give win.",
-        recorded="hyperparameters",
+        recorded=True,
     )
     config_name: str | None = option(None, "Hub id or folder of the configuration, if not the model's.")
     tokenizer_name: str | None = option(None, "Hub id or folder of the tokenizer, if not the model's.")
@@ -61,14 +61,14 @@ class ModelArguments:
     )
 
     def __post_init__(self) -> None:
-        if (self.model_name_or_path is None) == (self.family is None):
-            raise ValueError("Give either --model_name_or_path, or --family together with --backbone.")
         if self.family is not None and self.backbone is None:
             raise ValueError(f"--family {self.family} needs --backbone, a pretrained encoder's Hub id or folder.")
+        if (self.model_name_or_path is None) == (self.backbone is None):
+            raise ValueError("Give either --backbone, an encoder to train, or --model_name_or_path, a model.")
         if self.family is None and self.backbone is not None:
             raise ValueError(
-                f"--backbone needs --family, one of {', '.join([*family_names(), NO_FAMILY])}, or --do_train and the"
-                " recipe of the task."
+                f"--backbone needs --family, one of {', '.join([*family_names(), NO_FAMILY])}: only a training by a"
+                " recipe needs none."
             )
         if self.family is not None:
             self.family = find_family(self.family, NO_FAMILY)

@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 
 from hf_localattn.parsing import format_assignments, parse_assignments
+from hf_localattn.settings.data import DATA_ARGUMENTS
+from hf_localattn.settings.option import options_of
 
 FOLDER = Path(__file__).parents[1] / "resources" / "recipes"
 
@@ -21,6 +23,9 @@ AUTO = "auto"
 
 MODEL = ("family", "backbone", "local_config")
 """Options of a recipe that choose the layers. A checkpoint has its own."""
+
+TRAINING = ("do_train", "num_folds", "search_space")
+"""Options of commands that train."""
 
 CHOSEN = ("family", "local_config", "model_name_or_path")
 """Options that --recipe auto chooses."""
@@ -61,7 +66,8 @@ class Recipe:
     @property
     def training_arguments(self) -> dict[str, Any]:
         """Arguments for `LocalAttentionTrainingArguments`, without those that need validation rows."""
-        return {name: value for name, value in self.options.items() if name not in MODEL}
+        others = {*MODEL, *options_of(DATA_ARGUMENTS[self.script])}
+        return {name: value for name, value in self.options.items() if name not in others}
 
 
 def read_recipe(name: str) -> Recipe:
@@ -86,9 +92,9 @@ def recipes_of(script: str) -> list[Recipe]:
 def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options completed by those of a recipe.
 
-    The recipe is that of the option `recipe`, or the default of the script if the model is a backbone alone. Options
+    The recipe is that of the option `recipe`, or the default of the script if a backbone alone is trained. Options
     that are given win. Another family takes no fields from the recipe, and a checkpoint none of its layers. Given
-    epochs or steps replace the recipe's steps.
+    epochs or steps replace the recipe's steps and its early stopping.
 
     With `--recipe auto` the options stay as they are: each recipe completes them in a run of its own.
 
@@ -105,7 +111,8 @@ def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if name in (AUTO, NO_RECIPE):
         return dict(options)
     if name is None:
-        if "backbone" not in options or "family" in options or not options.get("do_train"):
+        is_trained = any(options.get(name) for name in TRAINING)
+        if "backbone" not in options or "family" in options or not is_trained:
             return dict(options)
         defaults = [recipe for recipe in recipes_of(script) if recipe.default]
         if not defaults:
@@ -118,14 +125,14 @@ def add_recipe(script: str, options: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"--recipe {recipe.name} is for `train {recipe.script}`. Recipes of this task: {names}.")
     usual = dict(recipe.options)
     has_rows = any(options.get(name) is not None for name in ("validation_file", "dataset_name", "num_folds"))
-    if has_rows and not options.keys() & recipe.with_validation.keys():
+    if options.keys() & {"num_train_epochs", "max_steps"}:
+        usual.pop("min_train_steps", None)
+    elif has_rows and not options.keys() & recipe.with_validation.keys():
         usual |= recipe.with_validation
     if "model_name_or_path" in options:
         usual = {name: value for name, value in usual.items() if name not in MODEL}
     elif options.get("family", usual.get("family")) != usual.get("family"):
         usual.pop("local_config", None)
-    if options.keys() & {"num_train_epochs", "max_steps"}:
-        usual.pop("min_train_steps", None)
     if options.get("streaming"):
         usual.pop("train_sampling_strategy", None)  # streamed rows cannot be grouped
     completed = {**usual, **options, "recipe": recipe.name}

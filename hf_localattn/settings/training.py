@@ -60,7 +60,7 @@ class NewTrainingArguments:
         "Smallest number of steps: train more epochs than `num_train_epochs` if the rows are few. `max_steps`, if"
         " given, is the number of steps all the same.",
         searchable=True,
-        recorded="hyperparameters",
+        recorded=True,
     )
     early_stopping_patience: Count = option(
         None,

@@ -148,7 +148,8 @@ class RecipeSearch:
                     self.spent = time.monotonic() - began
                     self._write()
                     self._remove_worse()
-                    logger.info("Recipe %s", self._sentence(candidate))
+                    if candidate.is_over:  # else --minutes are
+                        logger.info("Recipe %s", self._sentence(candidate))
             timer.cancel()
 
     def _candidate(self, recipe: Recipe) -> Candidate:
@@ -199,8 +200,6 @@ class RecipeSearch:
     def _sentence(self, candidate: Candidate) -> str:
         if candidate.error is not None:
             return f"{candidate.name} failed: {candidate.error}"
-        if candidate.score is None:
-            return f"{candidate.name} is not finished."
         best = self._ranked()[0]
         return (
             f"{candidate.name}: {self.metric} {candidate.score:.4f} in {candidate.seconds:.0f} s; the best is"
@@ -225,7 +224,7 @@ class RecipeSearch:
         if failed:
             return f"--recipe {AUTO}: no recipe has a score. {failed[0].name} failed: {failed[0].error}"
         return (
-            f"--minutes {self.args.minutes:g} are too few for {self.recipes[0].name}, the first recipe. Repeat the"
+            f"--minutes {self.args.minutes:g}: too few for {self.recipes[0].name}, the first recipe. Repeat the"
             " command with more minutes: it goes on from here."
         )
 

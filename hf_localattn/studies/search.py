@@ -55,6 +55,11 @@ class Search:
         self.option = f"--search_space {self.args.search_space}"
         model_args = command.model_args
         self.space = search_space.read_space(str(self.args.search_space), model_args)
+        steps = {"max_steps", "min_train_steps"} & command.options.keys()
+        if "num_train_epochs" in self.space and steps:
+            raise ValueError(
+                f"{self.option}: --{min(steps)} replaces num_train_epochs; search max_steps in its place."
+            )
         self.family = None
         if model_args.family not in (None, NO_FAMILY):
             self.family = get_family(str(model_args.family))

@@ -13,7 +13,7 @@ import torch
 from transformers import DataCollatorWithPadding, PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
 from hf_localattn.data.labels import Labels
-from hf_localattn.data.rows import LABELED, Data, Source, labeled_rows, open_source, row_indices
+from hf_localattn.data.rows import KNOWN_LABEL, LABELED, Data, Source, labeled_rows, open_source, row_indices
 from hf_localattn.families import family_of
 from hf_localattn.models.forward_inputs import longest_input
 from hf_localattn.settings.data import DataArguments as DataArguments
@@ -103,6 +103,11 @@ class Split:
     features: datasets.Dataset
     kept: Sequence[int] = ()
     words: Sequence[Sequence[int]] = ()
+
+    @property
+    def has_labels(self) -> bool:
+        """True if the labels of some rows are known, so that there are scores."""
+        return KNOWN_LABEL in self.rows.column_names or not {"label", "labels"}.isdisjoint(self.features.column_names)
 
     @property
     def labels(self) -> np.ndarray | None:

@@ -222,17 +222,23 @@ def encode(settings: Settings, name: str, rows: datasets.Dataset, target: Target
         )
     if shows_bar:
         datasets.disable_progress_bars()
+    if not _has_token(features, encoding.tokenizer):
+        raise ValueError(f"{task.args.name_of(name)}: the tokenizer makes no token of any row; correct the rows.")
     for family in FAMILIES.values():
         if family.query is None or family.query not in features.column_names:
             continue
-        if not _has_query(features, family.query):
+        if not any(_values_of(features, family.query)):
             logger.warning("No %s row has a query: %s.", name, family.query_advice)
     return task.finish_features(name, rows, features, encoding)
 
 
-def _has_query(features: datasets.Dataset, column: str) -> bool:
-    """Return True if a mask of query tokens is not 0 everywhere."""
-    for masks in features.data.column(column).chunks:
-        if any(masks.flatten(recursive=True).unique().to_pylist()):
-            return True
-    return False
+def _has_token(features: datasets.Dataset, tokenizer: Any) -> bool:
+    """Return True if an input has a token that is not special, or there are no inputs."""
+    special = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
+    return not len(features) or not _values_of(features, "input_ids") <= special
+
+
+def _values_of(features: datasets.Dataset, column: str) -> set[int]:
+    """Return the values in lists, such as the tokens of all inputs."""
+    chunks = features.data.column(column).chunks
+    return {value for chunk in chunks for value in chunk.flatten(recursive=True).unique().to_pylist()}

@@ -10,7 +10,7 @@ import random
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -209,16 +209,17 @@ def fit_rivals(evaluation: Evaluation, model: Any = None) -> Rivals:
         model (*optional*): The model before its training. Without it no rival reads an encoder.
     """
     encoder = None if model is None else encoder_of(model)
-    splits = evaluation.splits
+    splits = {name: split for name, split in evaluation.splits.items() if name == "train" or split.has_labels}
+    scored = replace(evaluation, splits=splits)
     outputs: dict[str, Mapping[str, Any]] = {}
     if encoder is not None and "train" in splits and len(splits) > 1:
         if isinstance(evaluation.task, TextClassification):
             has_pairs = "text_pair" in splits["train"].rows.column_names
-            outputs = (_fit_pairs if has_pairs else _fit_texts)(evaluation, encoder)
+            outputs = (_fit_pairs if has_pairs else _fit_texts)(scored, encoder)
         elif isinstance(evaluation.task, MultipleChoice):
-            outputs = {"cosine": _compare_choices(evaluation, encoder)}
+            outputs = {"cosine": _compare_choices(scored, encoder)}
         elif type(evaluation.task) is TokenClassification:  # not scopes of cues
-            outputs = {"linear": _fit_words(evaluation, encoder)}
+            outputs = {"linear": _fit_words(scored, encoder)}
     return Rivals(evaluation, outputs)
 
 
@@ -245,7 +246,7 @@ def _fit_pairs(evaluation: Evaluation, encoder: Any) -> dict[str, Mapping[str, A
     for name, split in evaluation.splits.items():
         rows = split.rows.select(split.kept) if split.kept else split.rows
         rows = rows.select(indices) if name == "train" else rows
-        sides[name] = [_read(encoder, evaluation, rows[column][:]) for column in ("text", "text_pair")]
+        sides[name] = np.split(_read(encoder, evaluation, [*rows["text"][:], *rows["text_pair"][:]]), 2)
     return {
         "linear": _fit(evaluation, {name: pair_features(*pair) for name, pair in sides.items()}, indices),
         "cosine": _fit(evaluation, {name: cosines(a[:, -1:], b[:, -1:]) for name, (a, b) in sides.items()}, indices),
@@ -257,8 +258,8 @@ def _compare_choices(evaluation: Evaluation, encoder: Any) -> dict[str, np.ndarr
     outputs = {}
     for name, split in evaluation.splits.items():
         if name != "train":
-            contexts = _read(encoder, evaluation, split.rows["context"][:])[:, -1]
-            choices = _read(encoder, evaluation, [choice for row in split.rows["choices"] for choice in row])[:, -1]
+            texts = [*split.rows["context"][:], *(choice for row in split.rows["choices"] for choice in row)]
+            contexts, choices = np.split(_read(encoder, evaluation, texts)[:, -1], [len(split.rows)])
             outputs[name] = cosines(contexts[:, None], choices.reshape(len(contexts), -1, choices.shape[-1]))
     return outputs
 
@@ -284,7 +285,7 @@ def _fit_words(evaluation: Evaluation, encoder: Any) -> dict[str, list[np.ndarra
     predict = regress(np.concatenate(states), np.concatenate(targets), SINGLE_LABEL, len(evaluation.target.names))
     outputs: dict[str, list[np.ndarray]] = {}
     for name, split in splits.items():
-        if name == "train" or "labels" not in split.features.column_names:
+        if name == "train":
             continue
         states, _ = _words(encoder, split.features)
         outputs[name] = []

@@ -301,7 +301,10 @@ def _run_section(trained: Trained) -> Section:
     cells = [("model", f"{family}{model_args.source}"), ("rows", rows)]
     if "train_loss" in trained.metrics:
         state = trained.trainer.state
-        cells.append(("steps", f"{state.global_step} ({state.epoch or 0:.4g} epochs)"))
+        steps = f"{state.global_step} ({state.epoch or 0:.4g} epochs)"
+        if state.best_global_step is not None and state.global_step < state.max_steps:
+            steps += f", stopped early: of {state.max_steps}, those after {state.best_global_step} were not better"
+        cells.append(("steps", steps))
     return Section(f"Run of {settings.task.name}", cells)
 
 

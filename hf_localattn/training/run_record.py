@@ -45,7 +45,7 @@ def record_of(
         for split in ("train", "validation", "test")
         if (name := dataset if is_local else getattr(data_args, f"{split}_file")) is not None and split in rows
     }
-    hyperparameters = hyperparameters_of(data_args, training_args)
+    hyperparameters = hyperparameters_of(model_args, data_args, training_args)
     if temperature is not None:
         hyperparameters["temperature"] = temperature
     return TrainingRecord(
@@ -99,10 +99,12 @@ def with_recorded_columns(data_args: Arguments, model_args: ModelArguments) -> A
     return dataclasses.replace(data_args, **added)
 
 
-def hyperparameters_of(data_args: DataArguments, training_args: TrainingArguments) -> dict[str, Any]:
+def hyperparameters_of(
+    model_args: ModelArguments, data_args: DataArguments, training_args: TrainingArguments
+) -> dict[str, Any]:
     """Return the arguments that affect the result, except None, False and empty lists."""
-    arguments = vars(training_args) | values_of(data_args)
-    options = all_options(type(training_args)) | options_of(type(data_args))
+    arguments = vars(training_args) | values_of(data_args) | values_of(model_args)
+    options = all_options(*map(type, (model_args, training_args, data_args)))
     recorded = [name for name, option in options.items() if option.recorded]
     values = {name: arguments.get(name) for name in recorded}
     del values["num_train_epochs" if training_args.max_steps > 0 else "max_steps"]

@@ -188,8 +188,8 @@ def test_no_library_can_swallow_an_interrupt():
     assert (done.returncode, done.stderr) == (130, RESUMABLE)
 
 
-SAVING = "--family sam --backbone tiny --train_file sample:reviews.csv --do_train --max_steps 6 --save_steps 5"
-SAVING += " --save_total_limit 9 --per_device_train_batch_size 4"
+SAVING = "--family sam --backbone tiny --local_config bilstm_hidden_size=8 --train_file sample:reviews.csv"
+SAVING += " --do_train --max_steps 6 --save_steps 5 --save_total_limit 9 --per_device_train_batch_size 4"
 
 
 def test_interrupted_training_saves_a_checkpoint_and_goes_on_from_it(tmp_path, monkeypatch):

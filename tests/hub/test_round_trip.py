@@ -49,6 +49,8 @@ case = torch.load("case.pt")
 for name, text, encoded in case["tokenizers"]:
     assert dict(AutoTokenizer.from_pretrained(name, trust_remote_code=True)(**text)) == encoded, name
 for first, revision, auto_class, *expected in case["models"]:
+    if constants.HF_HUB_OFFLINE and first in case["once"]:
+        continue
     remote = load(f"somebody/{first}", auto_class, revision=revision)
     check(remote, *expected)
     if constants.HF_HUB_OFFLINE or first in case["once"]:  # the cache lacks the code of pipelines
@@ -145,7 +147,7 @@ CASES = {
     "lisa": ("sla-bert", "token-classification", {"local_attention": "lisa"}),
 }
 ONCE = ("sam", "baseline", "syntax", "sparse", "soft")
-"""Those that are loaded once: over generations they have what others have."""
+"""Those that are loaded once: over generations and from the cache they have what others have."""
 
 PIPELINES = {"answers": "question-answering", "cues": "negation", "lisa": "token-classification"}
 OF_A_FAMILY = [

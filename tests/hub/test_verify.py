@@ -16,6 +16,7 @@ from hf_localattn.files import A_LINK
 from hf_localattn.hub import init_checkpoint, push_checkpoint, verify_checkpoint, write_card
 from hf_localattn.hub.push import upload_in_background
 from hf_localattn.names import default_settings
+from tests.models.tiny import TINY_FIELDS
 
 NAME = "somebody/verified"
 
@@ -24,7 +25,7 @@ NAME = "somebody/verified"
 def made(tmp_path_factory):
     """The folder of each family, as `init` writes it."""
     folder = tmp_path_factory.mktemp("made")
-    return {family: init_checkpoint(family, "tiny", folder / family) for family in FAMILIES}
+    return {name: init_checkpoint(name, "tiny", folder / name, **TINY_FIELDS[name]) for name in FAMILIES}
 
 
 @pytest.fixture

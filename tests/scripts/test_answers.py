@@ -60,7 +60,10 @@ def test_rows_of_folds_keep_their_index(run, tmp_path):
     ("data", "options"),
     [
         ("classes", {}),
-        ("classes", {"family": "sam-roberta", "backbone": "tiny", "local_config": ["pooling=rb"]}),
+        (
+            "classes",
+            {"family": "sam-roberta", "backbone": "tiny", "local_config": ["pooling=rb", "bilstm_hidden_size=8"]},
+        ),
         ("classes", {"family": "sla-bert", "backbone": "tiny", "local_config": ["local_attention=window"]}),
         ("several", {"family": "cool", "backbone": "tiny", "local_config": ["conv_filters=4"]}),
         ("pairs", {}),

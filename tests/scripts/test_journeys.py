@@ -254,6 +254,10 @@ def test_labels_of_a_trained_model(script, data, options, expected, run, tmp_pat
     assert names_of(tmp_path / "out") == expected
 
 
+STOPPED = {"early_stopping_patience": 1, "eval_strategy": "steps", "eval_steps": 1, "max_steps": 9, "learning_rate": 0}
+STOPPED |= {"save_strategy": "steps", "save_steps": 1}
+
+
 @pytest.mark.parametrize(
     ("script", "word", "options"),
     [
@@ -263,6 +267,7 @@ def test_labels_of_a_trained_model(script, data, options, expected, run, tmp_pat
         ("glue", "has a query", {"family": "oa-xlnet", "backbone": "tiny", "data": "two.jsonl"}),
         ("swag", "Training", {"family": "oa-xlnet", "backbone": "tiny", "data": "swag.csv"}),
         ("ner", "1 of 4 train rows are left out", {**OA, "data": "long.jsonl", "max_seq_length": 24}),
+        ("glue", "stopped early: of 9, those after 1 were not better", {**STOPPED, "data": "two.jsonl"}),
         ("ner", "2 of 4 train rows fill the 24 tokens", {**OA, "data": "long.jsonl", "max_seq_length": 24}),
     ],
 )

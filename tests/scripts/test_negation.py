@@ -11,6 +11,7 @@ from hf_localattn.metrics import load_metric
 from hf_localattn.models.negation_labels import CUE_LABELS, SCOPE_LABELS
 from hf_localattn.names import SAMPLES
 from hf_localattn.resources import tiny_backbone
+from tests.models.tiny import TINY_FIELDS
 from tests.scripts.conftest import json_lines
 from tests.tiny_parser import tiny_parser
 
@@ -79,7 +80,8 @@ def test_folds_keep_the_cues_of_a_sentence_together(run, tmp_path):
 def test_every_family_runs_and_its_tokenizer_learns_the_marker(family, run, tmp_path):
     parser = {"parser": tiny_parser()} if family == "sla-bert" else {}
     options = {**DETECT, **PLAIN, "cues": "both", "max_train_samples": 8, "max_eval_samples": 8, "max_steps": 1}
-    options |= {"family": family, "local_config": [f"{name}={value}" for name, value in parser.items()]}
+    fields = TINY_FIELDS[family] | parser
+    options |= {"family": family, "local_config": [f"{name}={value}" for name, value in fields.items()]}
     run("ner", BIOSCOPE, "train eval", **options)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out", **parser)
     assert tokenizer.tokenize("a [CUE] b")[1] == "[CUE]"

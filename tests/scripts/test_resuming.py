@@ -9,7 +9,7 @@ from hf_localattn.training.trainer import LocalAttentionTrainer
 from tests.scripts.conftest import state_of
 
 STEPS = {"max_steps": 4, "save_steps": 3, "save_strategy": "steps", "logging_steps": 2, "learning_rate": 1e-3}
-FROZEN = {"family": "sam-roberta", "local_config": ["pooling=none", "freeze_backbone=true"]}
+FROZEN = {"family": "sam-roberta", "local_config": ["pooling=none", "freeze_backbone=true", "bilstm_hidden_size=8"]}
 STOPPING = {"early_stopping_patience": 3, "eval_strategy": "steps", "eval_steps": 1}
 
 

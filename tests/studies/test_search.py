@@ -96,6 +96,12 @@ def test_all_combinations_are_tried_once_and_the_main_score_decides(tmp_path, ca
     assert "holds another run: its " in capsys.readouterr().err
 
 
+def test_epochs_that_have_no_effect_are_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(options(tmp_path / "out", {"num_train_epochs": [1, 2]}))
+    assert "--max_steps replaces num_train_epochs" in capsys.readouterr().err
+
+
 SAM = ("--family", "sam-roberta", "--local_config", "bilstm_hidden_size=4", "num_bilstm_layers=1", "fam_reduction=4")
 
 FAILS = "cosine_with_min_lr"

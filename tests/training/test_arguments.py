@@ -25,10 +25,11 @@ def parse(words):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "Give either --model_name_or_path, or --family"),
+        ("", "Give either --backbone"),
         ("--model_name_or_path x --family cool --backbone y", "Give either"),
         ("--family cool", "--family cool needs --backbone"),
-        ("--model_name_or_path x --backbone y", "--backbone needs --family"),
+        ("--model_name_or_path x --backbone y", "Give either"),
+        ("--backbone y", "--backbone needs --family"),
         ("--family hot --backbone x", "no family 'hot'. Choose one of cool, .*baseline"),
         ("--family baseline --backbone x --local_config a=1", "--local_config sets fields"),
         ("--family cool --backbone x --local_config mod=l2g", "no field 'mod'; it has .*mode"),

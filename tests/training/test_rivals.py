@@ -1,11 +1,13 @@
 """Rivals of a model: their scores, and a warning if the model is not better."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from tokenizers.processors import Sequence
 from transformers import AutoModel, AutoTokenizer
 
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Labels
@@ -124,6 +126,21 @@ def test_pairs_have_a_cosine(encoder, tokenizer):
     scores = fit_rivals(scored, encoder).scores(scored.splits["validation"], {"pearson": 0.5, "rmse": 1.0})
     assert scores.keys() == {"rmse_of_constant", "pearson_of_linear", "pearson_of_cosine"}
     assert scores["pearson_of_cosine"] > 0.99
+
+
+def test_texts_without_tokens_have_means_of_0(encoder):
+    bare = AutoTokenizer.from_pretrained(tiny_backbone())
+    bare.backend_tokenizer.post_processor = Sequence([])  # as of a tokenizer without special tokens
+    rows = [{"text": f"{word} baker", "text_pair": "\u200b", "label": float(score)} for score, word in enumerate("ab")]
+    scored = evaluation(TextClassification, target_of(REGRESSION, ()), rows, rows, encoding=Encoding(bare, 16))
+    assert fit_rivals(scored, encoder).outputs["cosine"]["validation"].tolist() == [[0.5]] * 2
+
+
+def test_rows_without_labels_are_not_read(encoder):
+    scored, _ = CASES["classes"]
+    unread = Split("test", Dataset.from_list([{"text": "a"}]), Dataset.from_list([{"input_ids": [10**9]}]))
+    rivals = fit_rivals(replace(scored, splits={**scored.splits, "test": unread}), encoder)
+    assert rivals.outputs["linear"].keys() == {"validation"}
 
 
 def test_the_nearest_choice_is_a_rival(encoder, tokenizer):
