@@ -67,8 +67,8 @@ class ModelArguments:
             raise ValueError("Give either --backbone, an encoder to train, or --model_name_or_path, a model.")
         if self.family is None and self.backbone is not None:
             raise ValueError(
-                f"--backbone needs --family, one of {', '.join([*family_names(), NO_FAMILY])}: only a training by a"
-                " recipe needs none."
+                f"--backbone needs --family, one of {', '.join([*family_names(), NO_FAMILY])}: only a training"
+                " (--do_train) by a recipe needs none."
             )
         if self.family is not None:
             self.family = find_family(self.family, NO_FAMILY)
