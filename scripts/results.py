@@ -49,8 +49,9 @@ for the main scores of the table: an interval excludes 0 exactly if p is below 0
 plan's interval also covered other test rows, which needs a score for each of them: without the correction it was
 wider, by at most 0.3 points at an end.) The encoder is small, in part e of base size, and the training sets are
 samples: no score is an official one. `$DATA` stands for a folder of data sets and models. `hf-localattn compare`
-reads [the files of the runs](results). Never run: `sam-study-3` (HaHackathon's ratings). Each section ends with what
-was not run of it.
+reads [the files of the runs](results). Never run: `sam-study-3` (HaHackathon's ratings), `pairs-study-1` and
+`questions-study-1`, whose question part g of the plan answers with other draws. Each section ends with what was not
+run of it.
 
 This page is written by `scripts/results.py`. [Which family](../which-family.md) has the conclusions.
 """
