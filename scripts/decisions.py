@@ -43,7 +43,7 @@ def tried_recipes(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for run in runs:
         if "comparison" not in run or run["data"]["validation data"] not in scored:
             continue
-        comparison = TypeAdapter(Comparison).validate_python(run["comparison"])
+        comparison = comparison_of(run)
         score = f"eval_{comparison.score}"
         rivals = {f"{score}_of_{row.name}": row.score for row in comparison.rows if row.is_rival}
         records += [
@@ -52,6 +52,11 @@ def tried_recipes(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if not row.is_rival and row.score is not None
         ]
     return records
+
+
+def comparison_of(run: dict[str, Any]) -> Comparison:
+    """Return the comparison of recipes in the record of a search."""
+    return TypeAdapter(Comparison).validate_python(run["comparison"])
 
 
 def scores(table: str, row: str, task: str, metric: str) -> dict[int, float]:
@@ -103,7 +108,7 @@ def searches() -> str:
     rows = []
     for run in runs_of("../few-rows"):
         if "comparison" in run:
-            comparison = TypeAdapter(Comparison).validate_python(run["comparison"])
+            comparison = comparison_of(run)
             rows += [[run["task"], comparison.score, *candidate.cells()] for candidate in comparison.rows]
     if not rows:
         raise ValueError("No record has the comparison of a search.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -235,10 +235,10 @@ def encode(settings: Settings, name: str, rows: datasets.Dataset, target: Target
 def _has_token(features: datasets.Dataset, tokenizer: Any) -> bool:
     """Return True if an input has a token that is not special, or there are no inputs."""
     special = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
-    return not len(features) or not _values_of(features, "input_ids") <= special
+    return not len(features) or any(token not in special for token in _values_of(features, "input_ids"))
 
 
-def _values_of(features: datasets.Dataset, column: str) -> set[int]:
-    """Return the values in lists, such as the tokens of all inputs."""
-    chunks = features.data.column(column).chunks
-    return {value for chunk in chunks for value in chunk.flatten(recursive=True).unique().to_pylist()}
+def _values_of(features: datasets.Dataset, column: str) -> Iterator[int]:
+    """Yield the values in lists, such as the tokens of all inputs, each once in a chunk of rows."""
+    for chunk in features.data.column(column).chunks:
+        yield from chunk.flatten(recursive=True).unique().to_pylist()

@@ -17,7 +17,6 @@ import numpy as np
 
 from hf_localattn.data.labels import MULTI_LABEL, REGRESSION, SINGLE_LABEL
 from hf_localattn.data.words import IGNORED
-from hf_localattn.metrics import load_metric
 from hf_localattn.names import RIVALS
 from hf_localattn.tasks import MultipleChoice, QuestionAnswering, TextClassification, TokenClassification
 from hf_localattn.tasks.task import Split
@@ -157,7 +156,7 @@ class Rivals:
             if split.name in outputs:
                 results.setdefault(name, {})[rival] = self._score(split, outputs[split.name], name)
         if isinstance(task, QuestionAnswering):
-            results.setdefault(name, {})["words"] = score_common_words(split.rows, task.no_answer_threshold)[name]
+            results.setdefault(name, {})["words"] = task.score_pair(*answer_by_words(split.rows), target)[name]
         for score_name, of_rivals in results.items():
             self._compare(split, score_name, scores[score_name], of_rivals)
         return {f"{score}_of_{rival}": value for score, rivals in results.items() for rival, value in rivals.items()}
@@ -188,17 +187,13 @@ class Rivals:
         )
 
 
-def score_common_words(rows: Any, no_answer_threshold: float | None) -> dict[str, float]:
-    """Return SQuAD's scores if each answer is the sentence with most words of its question."""
-    predictions: list[dict[str, Any]] = []
+def answer_by_words(rows: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return SQuAD's predictions, each the sentence with most words of its question, and references."""
+    predictions = []
     for row in rows.select_columns(["id", "question", "context"]):
         answer = most_common_words(row["question"], row["context"])
-        predictions.append({"id": row["id"], "prediction_text": answer})
-    references = rows.select_columns(["id", "answers"]).to_list()
-    if no_answer_threshold is None:
-        return load_metric("squad").compute(predictions=predictions, references=references)
-    certain = [{**prediction, "no_answer_probability": 0.0} for prediction in predictions]
-    return load_metric("squad_v2").compute(predictions=certain, references=references)
+        predictions.append({"id": row["id"], "prediction_text": answer, "no_answer_probability": 0.0})
+    return predictions, rows.select_columns(["id", "answers"]).to_list()
 
 
 def fit_rivals(evaluation: Evaluation, model: Any = None) -> Rivals:
@@ -210,16 +205,16 @@ def fit_rivals(evaluation: Evaluation, model: Any = None) -> Rivals:
     """
     encoder = None if model is None else encoder_of(model)
     splits = {name: split for name, split in evaluation.splits.items() if name == "train" or split.has_labels}
-    scored = replace(evaluation, splits=splits)
+    evaluation = replace(evaluation, splits=splits)
     outputs: dict[str, Mapping[str, Any]] = {}
     if encoder is not None and "train" in splits and len(splits) > 1:
         if isinstance(evaluation.task, TextClassification):
             has_pairs = "text_pair" in splits["train"].rows.column_names
-            outputs = (_fit_pairs if has_pairs else _fit_texts)(scored, encoder)
+            outputs = (_fit_pairs if has_pairs else _fit_texts)(evaluation, encoder)
         elif isinstance(evaluation.task, MultipleChoice):
-            outputs = {"cosine": _compare_choices(scored, encoder)}
+            outputs = {"cosine": _compare_choices(evaluation, encoder)}
         elif type(evaluation.task) is TokenClassification:  # not scopes of cues
-            outputs = {"linear": _fit_words(scored, encoder)}
+            outputs = {"linear": _fit_words(evaluation, encoder)}
     return Rivals(evaluation, outputs)
 
 
